@@ -1,0 +1,64 @@
+/** The pipeline as HTTP and the embedding API see it. Implemented by pipeline.ts; tests may use it over the fake engine. */
+
+import type { ModelInfo } from '../shared/engine.js';
+import type { PlimsollError } from '../shared/errors.js';
+import type { DeviceGauge, SchedulerGauge } from '../shared/gauges-layout.js';
+import type { SamplingParams } from '../shared/sampling.js';
+
+export interface TokenAlternative {
+  token: number;
+  logprob: number;
+}
+
+export interface SampledToken {
+  token: number;
+  /** NaN unless logprobs were asked for. */
+  logprob: number;
+  /** Best first; empty unless asked for. */
+  top: TokenAlternative[];
+}
+
+export type FinishReason = 'stop' | 'length' | 'cancelled';
+
+export interface GenerationRequest {
+  promptTokens: Int32Array;
+  sampling: SamplingParams;
+  /** Lower runs first; 0 is the default. */
+  priority?: number;
+  /** Prefixes are shared only within a salt; 0 is the default salt. */
+  cacheSalt?: number;
+  noPrefixCache?: boolean;
+  /** Longest wait for memory or a slot, ms. */
+  maxWaitMs?: number;
+}
+
+/** Called on the main thread, in order: started, then tokens, then exactly one of finished or failed. */
+export interface GenerationListener {
+  /** The request left the queue. */
+  started?(cachedTokens: number): void;
+  progress?(computedTokens: number): void;
+  /** A token of the text; an end-of-generation token is not reported. */
+  token(sample: SampledToken): void;
+  finished(reason: FinishReason): void;
+  failed(error: PlimsollError): void;
+}
+
+export interface Pipeline {
+  readonly model: ModelInfo;
+  /** Prompt and output of one request, tokens at most. */
+  readonly contextTokens: number;
+  /** @throws PlimsollError when the request cannot be taken at all (too long, queue full, draining). Returns a request id. */
+  submit(request: GenerationRequest, listener: GenerationListener): number;
+  /** Harmless for an id that is over. The listener gets `finished('cancelled')`. */
+  cancel(id: number): void;
+  /** Requests submitted and not over. */
+  readonly activeCount: number;
+  deviceGauges(): Readonly<Record<DeviceGauge, number>>;
+  schedulerGauges(): Readonly<Record<SchedulerGauge, number>>;
+  /** Every token's bytes, for the detokenizer. Control tokens have none. */
+  readonly pieces: { offsets: Int32Array; bytes: Uint8Array };
+  /** Refuses new work, finishes the rest (at most `timeoutMs`), stops the workers. */
+  close(timeoutMs: number): Promise<void>;
+  /** Called once if the pipeline dies. */
+  onFatal(handler: (error: PlimsollError) => void): void;
+}

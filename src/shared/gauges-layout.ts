@@ -1,0 +1,75 @@
+/**
+ * Gauges: live values in a block under a sequence lock, one writer a block. The device block is written by the forward worker each
+ * step and by a timer when idle; the scheduler block by the overlap worker each plan. Both are read by main (admission, metrics,
+ * dashboard), the device block also by the scheduler (gate, live chunk). Float64, one a field; bytes unless named.
+ *
+ * ```
+ * byte 0                8
+ *      | sequence i32 | fields f64 ... |      odd sequence: a write is in progress
+ * ```
+ */
+export const DEVICE_GAUGES = [
+  'deviceTotalBytes',
+  'deviceUsedBytes',
+  'deviceFreeBytes',
+  'systemTotalBytes',
+  'systemAvailableBytes',
+  /** 0: no limit. */
+  'cgroupLimitBytes',
+  'cgroupUsedBytes',
+  /** File cache in the cgroup that the kernel can take back. */
+  'cgroupReclaimableBytes',
+  'processFootprintBytes',
+  /** 0 none, 1 warning, 2 critical. */
+  'pressureLevel',
+  'headroomBytes',
+  'weightsBytes',
+  'kvBytes',
+  'computeBytes',
+  'runtimeExtraBytes',
+  'kvTotalTokens',
+  'kvUsedTokens',
+  'contextEpoch',
+  'steps',
+  'decodedTokens',
+  'lastStepMicros',
+  'lastDecodeMicros',
+  'lastSampleMicros',
+  /** Microseconds between the last two steps in which the engine had nothing to do although a request was running. */
+  'deviceIdleMicros',
+  'engineThreads',
+  /** Code of the last engine failure; 0: none. */
+  'lastErrorCode',
+  /** performance.timeOrigin + now() of the reading, ms. */
+  'readAtMs',
+] as const;
+
+export const SCHEDULER_GAUGES = [
+  'kvCachedTokens',
+  'kvActiveTokens',
+  'kvReservedTokens',
+  'plannedChunkTokens',
+  'liveChunkTokens',
+  'runningCap',
+  'runningRequests',
+  'waitingRequests',
+  'waitingTokens',
+  'evictions',
+  'evictedTokens',
+  'preemptions',
+  'prefixHitTokens',
+  'prefixLookupTokens',
+  /** Microseconds of the last schedule() call. */
+  'lastScheduleMicros',
+] as const;
+
+export type DeviceGauge = (typeof DEVICE_GAUGES)[number];
+export type SchedulerGauge = (typeof SCHEDULER_GAUGES)[number];
+
+export const GAUGES_SEQUENCE_BYTE = 0;
+export const GAUGES_DATA_BYTE = 8;
+
+/** Bytes of the SharedArrayBuffer that holds a block of `fields`. */
+export function gaugesBytes(fields: readonly string[]): number {
+  return GAUGES_DATA_BYTE + fields.length * 8;
+}

@@ -1,0 +1,30 @@
+/**
+ * Submit ring, main → overlap: new requests with their tokens, and cancels. 32-bit words.
+ *
+ * ```
+ * | header | sampling block (sampling-wire.ts) | prompt tokens |
+ * ```
+ */
+export const SUBMIT_TYPE = { request: 1, cancel: 2 } as const;
+
+export const SUBMIT = {
+  /** Request id: positive, increasing, chosen by main. A cancel record carries this word alone. */
+  request: 0,
+  promptTokens: 1,
+  /** Lower runs first; 0 is the default. */
+  priority: 2,
+  /** Prefixes are shared only between requests of the same salt. */
+  cacheSalt: 3,
+  /** SUBMIT_FLAG bits. */
+  flags: 4,
+  /** Words of the sampling block. */
+  samplingWords: 5,
+  /** Longest wait for memory before the request is refused, ms; 0: the scheduler's default. */
+  maxWaitMs: 6,
+} as const;
+export const SUBMIT_HEADER_WORDS = 8;
+
+export const SUBMIT_FLAG = {
+  /** Neither take from nor leave in the prefix cache. */
+  noPrefixCache: 1,
+} as const;
