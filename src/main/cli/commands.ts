@@ -1,0 +1,75 @@
+/** One commander Command for each command. A further command is one more entry of COMMANDS and one more action in run.ts. */
+import { Command, Option } from 'commander';
+import { parseConfig } from '../../shared/config.js';
+import { environmentName, FLAG_GROUPS, FLAGS, type Flag } from './flags.js';
+
+export interface CommandEntry {
+  summary: string;
+  /** Flags it takes. */
+  flags: readonly Flag[];
+  /** Name of its one argument, where it has one: it becomes the setting `model`. */
+  argument: string | null;
+}
+
+export const COMMANDS = {
+  serve: { summary: 'serve a model over HTTP (the default)', flags: FLAGS, argument: null },
+  pull: { summary: 'download a model and print its path', flags: [], argument: 'model' },
+} as const satisfies Record<string, CommandEntry>;
+
+export type CommandName = keyof typeof COMMANDS;
+
+export function isCommandName(word: string | undefined): word is CommandName {
+  return word !== undefined && Object.hasOwn(COMMANDS, word);
+}
+
+/** The commander option of a flag, grouped and with its default in the help. */
+export function optionOf(flag: Flag): Option {
+  const short = flag.aliases?.find((alias) => /^-[a-z]$/.test(alias));
+  const long = flag.value === null ? `--${flag.name}` : `--${flag.name} <${flag.value}>`;
+  const option = new Option(short ? `${short}, ${long}` : long, flag.help + defaultOf(flag)).helpGroup(
+    `${flag.group}:`,
+  );
+  if (flag.repeatable) option.argParser((text: string, before?: string[]) => [...(before ?? []), text]);
+  return option;
+}
+
+/** A command that throws instead of ending the process, and that writes its help into `write`. */
+export function buildCommand(name: CommandName, write: (text: string) => void): Command {
+  const entry: CommandEntry = COMMANDS[name];
+  const command = new Command(name === 'serve' ? 'plimsoll' : `plimsoll ${name}`);
+  command
+    .description(name === 'serve' ? 'Serves a language model on this machine, within its memory.' : entry.summary)
+    .exitOverride()
+    .configureOutput({ writeOut: write, writeErr: () => {} })
+    .configureHelp({ sortOptions: false })
+    .showSuggestionAfterError(false)
+    .allowExcessArguments(false)
+    .helpOption('-h, --help', 'show this help');
+  if (entry.argument) command.argument(`<${entry.argument}>`, 'hf:owner/repo[:quant] or a built-in name');
+  for (const group of FLAG_GROUPS) {
+    for (const flag of entry.flags) if (flag.group === group) command.addOption(optionOf(flag));
+  }
+  if (name === 'serve') {
+    command.usage('[command] [flags]').addHelpText('after', `\n${commandList()}\n\n${environmentHint()}`);
+  }
+  return command;
+}
+
+function defaultOf(flag: Flag): string {
+  const value = parseConfig()[flag.key];
+  if (flag.value === null || value === null || value === 'auto' || typeof value === 'object' || value === -1) return '';
+  return ` (${flag.key.endsWith('Ms') ? Number(value) / 1000 : value})`;
+}
+
+function commandList(): string {
+  const lines = Object.entries(COMMANDS).map(([name, entry]) => {
+    const argument = entry.argument ? ` <${entry.argument}>` : '';
+    return `  ${(name + argument).padEnd(16)}${entry.summary}`;
+  });
+  return ['Commands:', ...lines, `  ${'--version'.padEnd(16)}print the version`].join('\n');
+}
+
+function environmentHint(): string {
+  const example = environmentName(FLAGS.find((flag) => flag.key === 'maxRunningRequests')!);
+  return `Every flag has an environment variable, which it overrides: ${example}=4.`;
+}

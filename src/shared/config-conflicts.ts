@@ -1,0 +1,44 @@
+/** Settings that are each allowed and together make no sense. Named here, so that the engine does not have to refuse them later. */
+import type { Config, ConfigKey, ConfigProblem } from './config.js';
+
+type Conflict = Extract<ConfigProblem, { kind: 'conflict' }>;
+type NameOf = (key: ConfigKey) => string;
+
+interface Rule {
+  keys: ConfigKey[];
+  broken: (config: Config) => boolean;
+  reason: (config: Config, nameOf: NameOf) => string;
+}
+
+const RULES: readonly Rule[] = [
+  {
+    keys: ['contextTokens', 'maxTotalTokens'],
+    broken: ({ contextTokens, maxTotalTokens }) =>
+      contextTokens !== 'auto' && maxTotalTokens !== 'auto' && contextTokens > maxTotalTokens,
+    reason: ({ contextTokens, maxTotalTokens }, nameOf) =>
+      `${nameOf('contextTokens')} ${contextTokens} conflicts with ${nameOf('maxTotalTokens')} ${maxTotalTokens}: ` +
+      'one request cannot have more tokens than all together',
+  },
+  {
+    keys: ['devices', 'gpuLayers'],
+    broken: ({ devices, gpuLayers }) => devices.length === 1 && devices[0].toLowerCase() === 'cpu' && gpuLayers > 0,
+    reason: ({ gpuLayers }, nameOf) =>
+      `${nameOf('gpuLayers')} ${gpuLayers} conflicts with ${nameOf('devices')} cpu: there is no GPU to keep layers on`,
+  },
+  {
+    // The engine has no kernel for a quantized V cache without flash attention and refuses to make the context.
+    keys: ['kvType', 'flashAttention'],
+    broken: ({ kvType, flashAttention }) => kvType.startsWith('q') && flashAttention === 'off',
+    reason: ({ kvType }, nameOf) =>
+      `${nameOf('kvType')} ${kvType} conflicts with ${nameOf('flashAttention')} off: a quantized KV cache needs flash attention`,
+  },
+];
+
+/** The rules that `config` breaks. */
+export function findConflicts(config: Config): Conflict[] {
+  return RULES.filter((rule) => rule.broken(config)).map((rule) => ({
+    kind: 'conflict',
+    keys: rule.keys,
+    reason: (nameOf) => rule.reason(config, nameOf),
+  }));
+}

@@ -1,0 +1,160 @@
+/**
+ * Everything a user can set, with defaults, units and limits: one strict schema, checked before any state is made. The command
+ * line and the environment (src/main/cli) and the embedding API all end here; nothing else reads a setting from anywhere.
+ */
+import { z } from 'zod';
+import { findConflicts } from './config-conflicts.js';
+
+/** Sequences that one context of the engine can hold: LLAMA_MAX_SEQ of llama.cpp v0.4.0. */
+export const RUNNING_REQUESTS_MAX = 256;
+/** Threads that one engine context takes: GGML_MAX_N_THREADS of llama.cpp v0.4.0. */
+const THREADS_MAX = 512;
+/** Above every model there is (10 million tokens), below any overflow of 32-bit cell counts. Chosen. */
+const CONTEXT_TOKENS_MAX = 16 * 1024 * 1024;
+/** Prompts are flat in speed from 2048 tokens a step on, and compute memory grows with the chunk. Chosen with room to try. */
+const CHUNK_TOKENS_MAX = 32 * 1024;
+/** Below it a step is all overhead. Chosen. */
+const CHUNK_TOKENS_MIN = 16;
+/** The engine rounds KV cells to 256. */
+const POOL_TOKENS_MIN = 256;
+/** A day: longer waits are mistakes in the unit. Chosen. */
+const WAIT_MS_MAX = 24 * 60 * 60 * 1000;
+
+/** An HTTP header's characters without white space, because keys travel as `Authorization: Bearer KEY`. */
+const API_KEY = /^[\x21-\x7e]+$/;
+const ORIGIN = /^(\*|https?:\/\/[^\s/,]+)$/;
+
+const whole = (min: number, max: number) => z.number().int().min(min).max(max);
+const autoOr = <T extends z.ZodType>(type: T) => z.union([z.literal('auto'), type]);
+
+/** The description of each setting says what is allowed, in the words of an error message. */
+const schema = z.strictObject({
+  /** A path, `hf:owner/repo[:quant]`, or a built-in name (models/registry.json). */
+  model: z
+    .string()
+    .trim()
+    .min(1)
+    .default('smollm2-135m-instruct')
+    .describe('a path, hf:owner/repo[:quant] or a built-in name'),
+  /** What /v1/models and responses call it; null: derived from `model`. */
+  servedModelName: z.string().trim().min(1).max(256).nullable().default(null).describe('a name of 1 to 256 characters'),
+
+  host: z.string().trim().min(1).default('127.0.0.1').describe('an address or host name to listen on'),
+  port: whole(0, 65_535).default(30_000).describe('an integer from 0 to 65535 (0: any free port)'),
+  apiKeys: z.array(z.string().regex(API_KEY)).default([]).describe('keys of visible ASCII characters without spaces'),
+  /** A file with one key a line; read at start (src/main/cli/api-keys.ts) and added to `apiKeys`. */
+  apiKeyFile: z.string().min(1).nullable().default(null).describe('a path of a file with one key a line'),
+  /** Origins that browsers may call from; empty: none, `*`: all. */
+  corsOrigins: z
+    .array(z.string().regex(ORIGIN))
+    .default([])
+    .describe('* or origins such as http://localhost:5173, separated by commas'),
+
+  /** Prompt and output of one request, tokens. */
+  contextTokens: autoOr(whole(16, CONTEXT_TOKENS_MAX))
+    .default('auto')
+    .describe(`auto or tokens from 16 to ${CONTEXT_TOKENS_MAX}`),
+  maxRunningRequests: autoOr(whole(1, RUNNING_REQUESTS_MAX))
+    .default('auto')
+    .describe(`auto or an integer from 1 to ${RUNNING_REQUESTS_MAX}`),
+  /** Prompt tokens of one step, at most. */
+  chunkTokens: autoOr(whole(CHUNK_TOKENS_MIN, CHUNK_TOKENS_MAX))
+    .default('auto')
+    .describe(`auto or tokens from ${CHUNK_TOKENS_MIN} to ${CHUNK_TOKENS_MAX}`),
+  /** Requests that may wait for a slot; more get 429. Chosen: minutes of work on any machine this runs on. */
+  maxQueuedRequests: whole(0, 65_536).default(512).describe('an integer from 0 to 65536'),
+  /** Longest wait for a slot or for memory. Chosen: half of the ten minutes after which the usual clients give up. */
+  queueTimeoutMs: whole(1, WAIT_MS_MAX).default(300_000).describe('a time from 1ms to 24h (plain numbers are seconds)'),
+  /** How long a shutdown waits for running requests. Chosen. */
+  shutdownTimeoutMs: whole(0, WAIT_MS_MAX).default(30_000).describe('a time from 0 to 24h (plain numbers are seconds)'),
+
+  /** Share of the device's limit that weights and KV may take. */
+  memoryFraction: autoOr(z.number().gt(0).lt(1)).default('auto').describe('auto or a number between 0 and 1'),
+  /** KV cells of all requests together. */
+  maxTotalTokens: autoOr(whole(POOL_TOKENS_MIN, 2 ** 31 - 1))
+    .default('auto')
+    .describe(`auto or tokens from ${POOL_TOKENS_MIN} to ${2 ** 31 - 1}`),
+  kvType: z.enum(['f16', 'q8_0', 'q4_0', 'bf16', 'f32']).default('f16').describe('f16, q8_0, q4_0, bf16 or f32'),
+  kvLayout: z.enum(['auto', 'shared', 'private']).default('auto').describe('auto, shared or private'),
+  prefixCache: z.boolean().default(true).describe('true or false'),
+  overlapSchedule: z.boolean().default(true).describe('true or false'),
+  /** A throw-away request before the server says it is ready. */
+  warmup: z.boolean().default(true).describe('true or false'),
+
+  /** Device names as the engine lists them; empty: every GPU there is, else the CPU. */
+  devices: z.array(z.string().trim().min(1)).default([]).describe('auto, cpu, or device names separated by commas'),
+  /** Layers kept on the GPU; −1: all. */
+  gpuLayers: whole(-1, 65_536).default(-1).describe('all or an integer from 0 to 65536'),
+  threads: autoOr(whole(1, THREADS_MAX)).default('auto').describe(`auto or an integer from 1 to ${THREADS_MAX}`),
+  flashAttention: z.enum(['auto', 'on', 'off']).default('auto').describe('auto, on or off'),
+
+  logLevel: z
+    .enum(['trace', 'debug', 'info', 'warn', 'error', 'silent'])
+    .default('info')
+    .describe('trace, debug, info, warn, error or silent'),
+  /** auto: pretty on a terminal, JSON lines elsewhere. */
+  logFormat: z.enum(['auto', 'pretty', 'json']).default('auto').describe('auto, pretty or json'),
+});
+
+export type Config = Readonly<z.output<typeof schema>>;
+export type ConfigInput = z.input<typeof schema>;
+export type ConfigKey = keyof Config;
+
+export type ConfigProblem =
+  | { kind: 'unknown'; key: string }
+  | { kind: 'value'; key: ConfigKey; got: unknown; allowed: string }
+  /** `reason` names the settings through `nameOf`, so that the command line can say its flags. */
+  | { kind: 'conflict'; keys: ConfigKey[]; reason: (nameOf: (key: ConfigKey) => string) => string };
+
+/** Settings that cannot be used. The message has one line a problem. */
+export class ConfigError extends Error {
+  constructor(readonly problems: readonly ConfigProblem[]) {
+    super(problems.map((problem) => describeProblem(problem, (key) => key, display)).join('\n'));
+    this.name = 'ConfigError';
+  }
+}
+
+/** One line: what is wrong, what was got, what is allowed. `nameOf` and `gotOf` put it in the words of the one who asked. */
+export function describeProblem(
+  problem: ConfigProblem,
+  nameOf: (key: ConfigKey) => string,
+  gotOf: (got: unknown, key: ConfigKey) => string,
+): string {
+  if (problem.kind === 'unknown') return `unknown setting ${problem.key}`;
+  if (problem.kind === 'conflict') return problem.reason(nameOf);
+  return `${nameOf(problem.key)}: got ${gotOf(problem.got, problem.key)}, allowed: ${problem.allowed}`;
+}
+
+/**
+ * Checks settings and fills in the defaults.
+ * @returns a frozen object. @throws ConfigError with every problem there is.
+ */
+export function parseConfig(input: ConfigInput = {}): Config {
+  const result = schema.safeParse(input);
+  if (!result.success) throw new ConfigError(result.error.issues.flatMap((issue) => problemsOf(issue, input)));
+  const config = result.data;
+  const conflicts = findConflicts(config);
+  if (conflicts.length > 0) throw new ConfigError(conflicts);
+  for (const value of Object.values(config)) if (Array.isArray(value)) Object.freeze(value);
+  return Object.freeze(config);
+}
+
+/** What is allowed for a setting, in words. */
+export function allowedValues(key: ConfigKey): string {
+  return schema.shape[key].description ?? '';
+}
+
+/** The settings as they may be logged: keys are counted, not shown. */
+export function printableConfig(config: Config): Record<string, unknown> {
+  return { ...config, apiKeys: config.apiKeys.length };
+}
+
+function problemsOf(issue: z.core.$ZodIssue, input: ConfigInput): ConfigProblem[] {
+  if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => ({ kind: 'unknown', key }));
+  const key = issue.path[0] as ConfigKey;
+  return [{ kind: 'value', key, got: input[key], allowed: allowedValues(key) }];
+}
+
+function display(got: unknown): string {
+  return JSON.stringify(got) ?? String(got);
+}
