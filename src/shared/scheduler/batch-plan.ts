@@ -1,0 +1,179 @@
+import {
+  BATCH_HEADER,
+  BATCH_HEADER_WORDS,
+  NOTICE_WORDS,
+  OP_WORDS,
+  PLACEHOLDER,
+  SEGMENT_WORDS,
+  START_WORDS,
+} from '../batch-wire.js';
+import type { Request } from './request.js';
+
+/** Words that grow once and are reused for every step: planning allocates nothing a token. */
+class WordList {
+  words: Int32Array;
+  length = 0;
+
+  constructor(capacity: number) {
+    this.words = new Int32Array(capacity);
+  }
+
+  clear(): void {
+    this.length = 0;
+  }
+
+  /** Makes room for `count` more words and returns the index of the first. */
+  grow(count: number): number {
+    const at = this.length;
+    if (at + count > this.words.length) {
+      const grown = new Int32Array(Math.max(at + count, this.words.length * 2));
+      grown.set(this.words);
+      this.words = grown;
+    }
+    this.length = at + count;
+    return at;
+  }
+}
+
+/** One step being planned: what goes into one batch record (batch-wire.ts). Reused from step to step. */
+export class BatchPlan {
+  stepId = 0;
+  epoch = 0;
+  threads = 0;
+  startCount = 0;
+  /** Requests with a segment in this step, and how many of them take one token only. */
+  readonly requests: Request[] = [];
+  decodes = 0;
+  promptTokens = 0;
+  private readonly ops = new WordList(64 * OP_WORDS);
+  private readonly starts = new WordList(1024);
+  private readonly segments = new WordList(64 * SEGMENT_WORDS);
+  private readonly tokens = new WordList(4096);
+  private readonly notices = new WordList(64 * NOTICE_WORDS);
+
+  begin(stepId: number, epoch: number): void {
+    this.stepId = stepId;
+    this.epoch = epoch;
+    this.threads = 0;
+    this.startCount = 0;
+    this.requests.length = 0;
+    this.decodes = 0;
+    this.promptTokens = 0;
+    this.starts.clear();
+    this.segments.clear();
+    this.tokens.clear();
+  }
+
+  /** Ops and notices outlive `begin`: what ended between two steps rides in the next record. */
+  sent(): void {
+    this.ops.clear();
+    this.notices.clear();
+  }
+
+  get hasWork(): boolean {
+    return this.segments.length > 0;
+  }
+
+  get hasNotices(): boolean {
+    return this.notices.length > 0;
+  }
+
+  /** The context is new: removals planned for the old one have lost their object. */
+  dropOps(): void {
+    this.ops.clear();
+  }
+
+  addOp(kind: number, sequence: number, destination: number, from: number, to: number): void {
+    const at = this.ops.grow(OP_WORDS);
+    const words = this.ops.words;
+    words[at] = kind;
+    words[at + 1] = sequence;
+    words[at + 2] = destination;
+    words[at + 3] = from;
+    words[at + 4] = to;
+  }
+
+  /** Binds a request to its sequence, with the history its penalties need. */
+  addStart(request: Request): void {
+    const wanted = request.spec.penaltyLastTokens;
+    const historyCount = wanted < 0 ? request.knownCount : Math.min(wanted, request.knownCount);
+    const sampling = request.spec.sampling;
+    const at = this.starts.grow(START_WORDS + historyCount + sampling.length);
+    const words = this.starts.words;
+    words[at] = request.sequence;
+    words[at + 1] = request.id;
+    words[at + 2] = historyCount;
+    words[at + 3] = request.knownCount - request.promptCount;
+    words.set(request.tokens.subarray(request.knownCount - historyCount, request.knownCount), at + START_WORDS);
+    words.set(sampling, at + START_WORDS + historyCount);
+    this.startCount++;
+  }
+
+  /** `count` tokens of the request from its computed end; sampled after the last one when that is its newest token. */
+  addSegment(request: Request, count: number, sample: boolean): void {
+    const first = request.computedCount;
+    const isPlaceholder = first >= request.knownCount;
+    if (isPlaceholder && count !== 1)
+      throw new Error(`request ${request.id}: ${count} tokens planned, one at most is unknown`);
+    if (!isPlaceholder && first + count > request.knownCount)
+      throw new Error(`request ${request.id}: a segment mixes known and unknown tokens`);
+    let tokenIndex = PLACEHOLDER;
+    if (!isPlaceholder) {
+      tokenIndex = this.tokens.grow(count);
+      const source = request.tokens;
+      const target = this.tokens.words;
+      for (let i = 0; i < count; i++) target[tokenIndex + i] = source[first + i];
+    }
+    const at = this.segments.grow(SEGMENT_WORDS);
+    const words = this.segments.words;
+    words[at] = request.sequence;
+    words[at + 1] = first;
+    words[at + 2] = count;
+    words[at + 3] = tokenIndex;
+    words[at + 4] = sample ? 1 : 0;
+    words[at + 5] = request.id;
+    this.requests.push(request);
+  }
+
+  addNotice(requestId: number, kind: number, a: number, b: number): void {
+    const at = this.notices.grow(NOTICE_WORDS);
+    const words = this.notices.words;
+    words[at] = requestId;
+    words[at + 1] = kind;
+    words[at + 2] = a;
+    words[at + 3] = b;
+  }
+
+  /** Words of the record. */
+  get totalWords(): number {
+    return (
+      BATCH_HEADER_WORDS +
+      this.ops.length +
+      this.starts.length +
+      this.segments.length +
+      this.tokens.length +
+      this.notices.length
+    );
+  }
+
+  /** Writes the record, `totalWords` long, into `words` from `at`. */
+  encode(words: Int32Array, at: number): void {
+    words.fill(0, at, at + BATCH_HEADER_WORDS);
+    words[at + BATCH_HEADER.stepId] = this.stepId;
+    words[at + BATCH_HEADER.epoch] = this.epoch;
+    words[at + BATCH_HEADER.opCount] = this.ops.length / OP_WORDS;
+    words[at + BATCH_HEADER.startCount] = this.startCount;
+    words[at + BATCH_HEADER.startWords] = this.starts.length;
+    words[at + BATCH_HEADER.segmentCount] = this.segments.length / SEGMENT_WORDS;
+    words[at + BATCH_HEADER.tokenCount] = this.tokens.length;
+    words[at + BATCH_HEADER.noticeCount] = this.notices.length / NOTICE_WORDS;
+    words[at + BATCH_HEADER.totalWords] = this.totalWords;
+    words[at + BATCH_HEADER.threads] = this.threads;
+    let to = at + BATCH_HEADER_WORDS;
+    for (const list of [this.ops, this.starts, this.segments, this.tokens, this.notices]) {
+      const source = list.words;
+      for (let i = 0; i < list.length; i++) words[to + i] = source[i];
+      to += list.length;
+    }
+  }
+}

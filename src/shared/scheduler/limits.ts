@@ -1,0 +1,25 @@
+import type { KvLayout } from '../engine.js';
+
+/** What the plan allows. Fixed for one context; a new context brings new ones. */
+export interface SchedulerLimits {
+  layout: KvLayout;
+  /** Sequences of the context. */
+  sequences: number;
+  /** Requests that run at once: at most `sequences`; the rest hold cached prefixes. */
+  runningCap: number;
+  /** Cells of the pool (shared) or of each stream (private). */
+  cells: number;
+  /** Prompt and output of one request, tokens at most. */
+  contextTokens: number;
+  /** Prompt tokens of one step at most. */
+  chunkTokens: number;
+  /** Tokens of one step at most, decodes included. */
+  batchTokens: number;
+  /** The end of a cached sequence can be removed (false: recurrent, hybrid, sliding window). */
+  canTrim: boolean;
+  prefixCache: boolean;
+  /** Waiting requests at most. */
+  waitingMax: number;
+  /** Inter-token latency to keep for running requests while prompts are computed, microseconds. */
+  targetItlMicros: number;
+}

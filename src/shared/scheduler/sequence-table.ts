@@ -1,0 +1,134 @@
+import type { Request } from './request.js';
+
+/**
+ * What one of the context's sequences holds. `free`: nothing. `idle`: the cells of a request that is over, kept as a cached prefix.
+ * `busy`: a request's. A sequence that is busy also serves as a prefix for others, as far as its tokens are known and computed.
+ */
+export interface Sequence {
+  readonly id: number;
+  state: 'free' | 'idle' | 'busy';
+  owner: Request | null;
+  /** Tokens of the cells, oldest first; valid up to `cachedCount` when idle, up to the owner's known and computed ones when busy. */
+  tokens: Int32Array;
+  cachedCount: number;
+  cacheSalt: number;
+  /** Order of last use; the smallest idle one is evicted first. */
+  lastUsed: number;
+}
+
+export interface PrefixMatch {
+  sequence: Sequence;
+  /** Leading tokens of the prompt that the sequence holds. */
+  count: number;
+}
+
+const NO_TOKENS = new Int32Array(0);
+
+/** All sequences of the context, and the prefix index over them. */
+export class SequenceTable {
+  readonly all: readonly Sequence[];
+  private clock = 0;
+
+  constructor(count: number) {
+    this.all = Array.from({ length: count }, (_, id) => ({
+      id,
+      state: 'free' as const,
+      owner: null,
+      tokens: NO_TOKENS,
+      cachedCount: 0,
+      cacheSalt: 0,
+      lastUsed: 0,
+    }));
+  }
+
+  firstFree(): Sequence | null {
+    return this.all.find((sequence) => sequence.state === 'free') ?? null;
+  }
+
+  /** The idle sequence that was used longest ago, other than `except`, among those that `accepts` takes. */
+  leastRecentIdle(except: Sequence | null, accepts?: (sequence: Sequence) => boolean): Sequence | null {
+    let oldest: Sequence | null = null;
+    for (const sequence of this.all) {
+      if (sequence.state !== 'idle' || sequence === except) continue;
+      if (oldest !== null && sequence.lastUsed >= oldest.lastUsed) continue;
+      if (accepts === undefined || accepts(sequence)) oldest = sequence;
+    }
+    return oldest;
+  }
+
+  /**
+   * The sequence that shares the longest prefix with `tokens`, or null. At most `limit` tokens count: at least one token of a prompt
+   * must be computed to have something to sample from. Where the end of a sequence cannot be removed (`canTrim` false), only an idle
+   * sequence that is a whole prefix of the prompt will do.
+   */
+  longestPrefix(tokens: Int32Array, limit: number, cacheSalt: number, canTrim: boolean): PrefixMatch | null {
+    let best: PrefixMatch | null = null;
+    for (const sequence of this.all) {
+      if (sequence.state === 'free' || sequence.cacheSalt !== cacheSalt) continue;
+      if (!canTrim && sequence.state === 'busy') continue;
+      const available = this.reusableCount(sequence);
+      const count = commonPrefix(sequence.tokens, tokens, Math.min(available, limit));
+      if (!canTrim && count !== available) continue;
+      if (
+        count > 0 &&
+        (best === null || count > best.count || (count === best.count && isBetterHome(sequence, best.sequence)))
+      ) {
+        best = { sequence, count };
+      }
+    }
+    return best;
+  }
+
+  /** Tokens of a sequence that are known and whose cells are computed. */
+  reusableCount(sequence: Sequence): number {
+    const owner = sequence.owner;
+    if (sequence.state === 'busy' && owner) {
+      return owner.spec.usesPrefixCache ? Math.min(owner.knownCount, owner.sharableCount) : 0;
+    }
+    return sequence.cachedCount;
+  }
+
+  assign(sequence: Sequence, owner: Request): void {
+    sequence.state = 'busy';
+    sequence.owner = owner;
+    sequence.tokens = owner.tokens;
+    sequence.cachedCount = 0;
+    sequence.cacheSalt = owner.spec.cacheSalt;
+    this.touch(sequence);
+  }
+
+  /** The owner grew its token array. */
+  refresh(sequence: Sequence): void {
+    if (sequence.owner) sequence.tokens = sequence.owner.tokens;
+  }
+
+  makeIdle(sequence: Sequence, cachedCount: number): void {
+    sequence.state = 'idle';
+    sequence.owner = null;
+    sequence.cachedCount = cachedCount;
+    this.touch(sequence);
+  }
+
+  makeFree(sequence: Sequence): void {
+    sequence.state = 'free';
+    sequence.owner = null;
+    sequence.tokens = NO_TOKENS;
+    sequence.cachedCount = 0;
+  }
+
+  private touch(sequence: Sequence): void {
+    sequence.lastUsed = ++this.clock;
+  }
+}
+
+/** Of two equal matches the idle one wins (it can be continued in place), then the shorter one (less is lost). */
+function isBetterHome(a: Sequence, b: Sequence): boolean {
+  if (a.state !== b.state) return a.state === 'idle';
+  return a.cachedCount < b.cachedCount;
+}
+
+function commonPrefix(a: Int32Array, b: Int32Array, limit: number): number {
+  let i = 0;
+  while (i < limit && a[i] === b[i]) i++;
+  return i;
+}
