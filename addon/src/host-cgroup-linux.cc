@@ -27,11 +27,13 @@ Membership memory_membership(std::string_view text) {
   for_each_line(text, [&](std::string_view line) {
     const size_t first = line.find(':');
     const size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
-    if (second == std::string_view::npos) return true;
+    if (second == std::string_view::npos)
+      return true;
     const std::string controllers = "," + std::string(line.substr(first + 1, second - first - 1)) + ",";
     const bool version1 = controllers.find(",memory,") != std::string::npos;
     const bool version2 = line.substr(0, first) == "0" && controllers == ",,";
-    if (version1 || (version2 && !result.found)) result = {true, version2, std::string(line.substr(second + 1))};
+    if (version1 || (version2 && !result.found))
+      result = {true, version2, std::string(line.substr(second + 1))};
     return !version1;
   });
   return result;
@@ -42,8 +44,10 @@ std::string unescaped(std::string_view text) {
   std::string result;
   for (size_t i = 0; i < text.size(); i++) {
     const bool escape = text[i] == '\\' && i + 3 < text.size() && text.find_first_not_of("01234567", i + 1) >= i + 4;
-    result += escape ? static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0')) : text[i];
-    if (escape) i += 3;
+    result +=
+        escape ? static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0')) : text[i];
+    if (escape)
+      i += 3;
   }
   return result;
 }
@@ -69,21 +73,27 @@ std::vector<Mount> memory_mounts(std::string_view text, bool version2) {
   for_each_line(text, [&](std::string_view line) {
     const auto all = words(line);
     const auto dash = std::find(all.begin(), all.end(), "-");
-    if (dash - all.begin() < 6 || all.end() - dash < 4) return true;
+    if (dash - all.begin() < 6 || all.end() - dash < 4)
+      return true;
     const std::string options = "," + std::string(dash[3]) + ",";
-    const bool matches = version2 ? dash[1] == "cgroup2" : dash[1] == "cgroup" && options.find(",memory,") != std::string::npos;
-    if (matches) result.push_back({unescaped(all[3]), unescaped(all[4])});
+    const bool matches =
+        version2 ? dash[1] == "cgroup2" : dash[1] == "cgroup" && options.find(",memory,") != std::string::npos;
+    if (matches)
+      result.push_back({unescaped(all[3]), unescaped(all[4])});
     return true;
   });
   return result;
 }
 
 // Where the group lies below the mount point: "" for the mount point itself. In a container the path may be the host's,
-// or point outside ("/.."); then the mount point is the nearest group that can be seen, and it holds the container's limit.
+// or point outside ("/.."); then the mount point is the nearest group that can be seen, and it holds the container's
+// limit.
 std::string path_below(const Mount& mount, const std::string& path) {
   const std::string root = mount.root == "/" ? "" : mount.root;
-  const bool inside = path.compare(0, root.size(), root) == 0 && (path.size() == root.size() || path[root.size()] == '/');
-  if (!inside || path.find("/..") != std::string::npos) return "";
+  const bool inside =
+      path.compare(0, root.size(), root) == 0 && (path.size() == root.size() || path[root.size()] == '/');
+  if (!inside || path.find("/..") != std::string::npos)
+    return "";
   const std::string below = path.substr(root.size());
   return below == "/" ? "" : below;
 }
@@ -107,12 +117,14 @@ CgroupMemory CgroupReader::read() {
   double least_room = 0;
   for (const Level& level : levels_) {
     const double limit = limit_of(level, &level == &levels_.front());
-    if (limit >= no_limit_bytes) continue;
+    if (limit >= no_limit_bytes)
+      continue;
     const double used = leading_number(level.used.read(buffer_)).value_or(0);
     const double reclaimable = std::min(reclaimable_of(level), used);
     const double room = limit - used + reclaimable;
     // A limit of zero would read as "none".
-    if (tightest.limit_bytes == 0 || room < least_room) tightest = {std::max(limit, 1.0), used, reclaimable};
+    if (tightest.limit_bytes == 0 || room < least_room)
+      tightest = {std::max(limit, 1.0), used, reclaimable};
     least_room = tightest.limit_bytes - tightest.used_bytes + tightest.reclaimable_bytes;
   }
   return tightest;
@@ -122,17 +134,20 @@ void CgroupReader::find_levels() {
   levels_.clear();
   pressure_ = ProcFile();
   const Membership membership = memory_membership(known_membership_);
-  if (!membership.found) return;
+  if (!membership.found)
+    return;
   version2_ = membership.version2;
   const std::string_view mountinfo = ProcFile(root_ + "/proc/self/mountinfo").read_list(buffer_, mountinfo_limit_bytes);
   const std::vector<Mount> mounts = memory_mounts(mountinfo, version2_);
-  if (mounts.empty()) return;
+  if (mounts.empty())
+    return;
   // A bind mount of one group and a mount of the whole tree may both be there: the one that shows our own group wins.
   const Mount* best = &mounts.front();
   std::string below;
   for (const Mount& mount : mounts) {
     const std::string path = path_below(mount, membership.path);
-    if (path.size() <= below.size() || !is_folder(root_ + mount.point + path)) continue;
+    if (path.size() <= below.size() || !is_folder(root_ + mount.point + path))
+      continue;
     best = &mount;
     below = path;
   }
@@ -144,29 +159,37 @@ void CgroupReader::open_levels(const std::string& mount_point, std::string path)
   while (levels_.size() < max_levels) {
     const std::string folder = mount_point + path + "/memory.";
     if (version2_) {
-      levels_.push_back({ProcFile(folder + "max"), ProcFile(folder + "high"), ProcFile(folder + "current"), ProcFile(folder + "stat")});
+      levels_.push_back({ProcFile(folder + "max"), ProcFile(folder + "high"), ProcFile(folder + "current"),
+                         ProcFile(folder + "stat")});
     } else {
-      levels_.push_back({ProcFile(folder + "limit_in_bytes"), ProcFile(), ProcFile(folder + "usage_in_bytes"), ProcFile(folder + "stat")});
+      levels_.push_back({ProcFile(folder + "limit_in_bytes"), ProcFile(), ProcFile(folder + "usage_in_bytes"),
+                         ProcFile(folder + "stat")});
     }
-    if (path.empty()) return;
+    if (path.empty())
+      return;
     path.resize(path.rfind('/'));
   }
 }
 
-// Over memory.high nothing is killed, but every allocation is made to wait: for us that is a limit too. In version 1 our own
-// group also tells the smallest limit above it, even of groups that cannot be seen from a container.
+// Over memory.high nothing is killed, but every allocation is made to wait: for us that is a limit too. In version 1
+// our own group also tells the smallest limit above it, even of groups that cannot be seen from a container.
 double CgroupReader::limit_of(const Level& level, bool own) {
   double limit = leading_number(level.max.read(buffer_)).value_or(no_limit_bytes);
-  if (version2_) return std::min(limit, leading_number(level.high.read(buffer_)).value_or(no_limit_bytes));
-  if (!own) return limit;
+  if (version2_)
+    return std::min(limit, leading_number(level.high.read(buffer_)).value_or(no_limit_bytes));
+  if (!own)
+    return limit;
   return std::min(limit, field(level.stat.read(buffer_), "hierarchical_memory_limit").value_or(no_limit_bytes));
 }
 
-// Both file lists, as the kernel's own MemAvailable counts them, but less what is mapped, dirty or being written: mapped
-// files here are first of all our weights, and a server that reads those from disk again at each step has lost its memory.
+// Both file lists, as the kernel's own MemAvailable counts them, but less what is mapped, dirty or being written:
+// mapped files here are first of all our weights, and a server that reads those from disk again at each step has lost
+// its memory.
 double CgroupReader::reclaimable_of(const Level& level) {
   const std::string_view stat = level.stat.read(buffer_);
-  const auto value = [&](const char* version1, const char* version2) { return field(stat, version2_ ? version2 : version1).value_or(0); };
+  const auto value = [&](const char* version1, const char* version2) {
+    return field(stat, version2_ ? version2 : version1).value_or(0);
+  };
   const double file = value("total_inactive_file", "inactive_file") + value("total_active_file", "active_file");
   const double kept = value("total_mapped_file", "file_mapped") + value("total_dirty", "file_dirty") +
                       value("total_writeback", "file_writeback");

@@ -19,7 +19,8 @@ class CgroupReader {
 public:
   explicit CgroupReader(std::string root);
 
-  // The group that leaves the least room, of our own and all above it. Finds the groups anew when the process was moved.
+  // The group that leaves the least room, of our own and all above it. Finds the groups anew when the process was
+  // moved.
   CgroupMemory read();
 
   // Pressure file of our own group; missing in version 1.

@@ -1,5 +1,5 @@
-// Memory of this machine and of this process, as the operating system tells it. Plain C interface; one implementation an
-// operating system (host-readings-linux.cc, host-readings-macos.c). Device memory comes from ggml, not from here.
+// Memory of this machine and of this process, as the operating system tells it. Plain C interface; one implementation
+// an operating system (host-readings-linux.cc, host-readings-macos.c). Device memory comes from ggml, not from here.
 #ifndef PLIMSOLL_HOST_READINGS_H
 #define PLIMSOLL_HOST_READINGS_H
 
@@ -10,11 +10,11 @@ extern "C" {
 // Bytes, as doubles because they go to Float64 gauges as they are. 0 where a source does not exist.
 struct plimsoll_host_readings {
   double system_total_bytes;
-  // Linux: MemAvailable. macOS: free (speculative pages are part of it), inactive and purgeable. Both count file pages that this process maps
-  // (weights loaded with mmap) as available, although taking them away would stall every step.
+  // Linux: MemAvailable. macOS: free (speculative pages are part of it), inactive and purgeable. Both count file pages
+  // that this process maps (weights loaded with mmap) as available, although taking them away would stall every step.
   double system_available_bytes;
-  // The control group that leaves the least room, of this process's own and all above it; its three numbers belong together.
-  // 0: no limit anywhere.
+  // The control group that leaves the least room, of this process's own and all above it; its three numbers belong
+  // together. 0: no limit anywhere.
   double cgroup_limit_bytes;
   double cgroup_used_bytes;
   // Clean file cache that nobody has mapped: what the kernel takes back before it kills.
