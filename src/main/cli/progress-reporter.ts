@@ -1,5 +1,6 @@
 /** A model's download for the eyes: a bar on a terminal, a line now and then elsewhere (logs, CI). */
-import cliProgress from 'cli-progress';
+import { createRequire } from 'node:module';
+import type { SingleBar } from 'cli-progress';
 import { formatBytes } from '../models/disk-space.js';
 import type { ModelProgress, OnModelProgress } from '../models/model-progress.js';
 
@@ -25,7 +26,7 @@ export function progressReporter(output: Output): ProgressReporter {
 }
 
 class BarReporter implements ProgressReporter {
-  private bar: cliProgress.SingleBar | null = null;
+  private bar: SingleBar | null = null;
   private file = '';
   private startedAtMs = 0;
   private startedAtBytes = 0;
@@ -40,12 +41,7 @@ class BarReporter implements ProgressReporter {
     }
     if (this.bar === null || this.file !== progress.file)
       this.start(progress.file, progress.receivedBytes, progress.totalBytes);
-    this.bar?.update(progress.receivedBytes, {
-      got: formatBytes(progress.receivedBytes),
-      size: progress.totalBytes === null ? '?' : formatBytes(progress.totalBytes),
-      // Bytes of an earlier run were not received now: they would make the speed a fairy tale.
-      speed: `${formatBytes(Math.round(this.bytesPerSecond(progress.receivedBytes)))}/s`,
-    });
+    this.bar?.update(progress.receivedBytes, this.words(progress.receivedBytes, progress.totalBytes));
   };
 
   stop(): void {
@@ -58,23 +54,36 @@ class BarReporter implements ProgressReporter {
     this.file = file;
     this.startedAtMs = Date.now();
     this.startedAtBytes = receivedBytes;
+    // Loaded with the first bar: most starts show none.
+    const cliProgress: typeof import('cli-progress') = createRequire(import.meta.url)('cli-progress');
     this.bar = new cliProgress.SingleBar(
       {
-        format: '{bar} {percentage}% {got} of {size}, {speed}, {eta_formatted} left',
+        format: '{bar} {percentage}% {got} of {size}, {speed}{left}',
         stream: this.output as NodeJS.WriteStream,
         hideCursor: true,
-        etaBuffer: 200,
         barsize: 28,
       },
       cliProgress.Presets.shades_classic,
     );
-    this.bar.start(totalBytes ?? 0, receivedBytes, { got: '', size: '', speed: '' });
+    this.bar.start(totalBytes ?? 0, receivedBytes, this.words(receivedBytes, totalBytes));
   }
 
-  private bytesPerSecond(receivedBytes: number): number {
+  private words(receivedBytes: number, totalBytes: number | null): Record<string, string> {
     const seconds = (Date.now() - this.startedAtMs) / 1000;
-    return seconds > 0 ? Math.max(0, receivedBytes - this.startedAtBytes) / seconds : 0;
+    // Bytes of an earlier run were not received now: they would make the speed a fairy tale.
+    const bytesPerSecond = seconds > 0 ? Math.max(0, receivedBytes - this.startedAtBytes) / seconds : 0;
+    const secondsLeft = totalBytes === null || bytesPerSecond === 0 ? null : (totalBytes - receivedBytes) / bytesPerSecond;
+    return {
+      got: formatBytes(receivedBytes),
+      size: totalBytes === null ? '?' : formatBytes(totalBytes),
+      speed: `${formatBytes(Math.round(bytesPerSecond))}/s`,
+      left: secondsLeft === null || secondsLeft > 360_000 ? '' : `, ${duration(secondsLeft)} left`,
+    };
   }
+}
+
+function duration(seconds: number): string {
+  return seconds < 100 ? `${Math.ceil(seconds)} s` : `${Math.ceil(seconds / 60)} min`;
 }
 
 class LineReporter implements ProgressReporter {

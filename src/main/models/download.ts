@@ -2,9 +2,10 @@
 import { basename, dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { requireDiskSpace } from './disk-space.js';
-import { type HttpAnswer, type HttpClient, networkReason } from './http-client.js';
+import type { HttpAnswer, HttpClient } from './http-client.js';
 import { ModelError, throwIfCancelled } from './model-error.js';
 import type { OnModelProgress } from './model-progress.js';
+import { networkReason } from './network-error.js';
 import { PartialFile } from './partial-file.js';
 import { StallWatch } from './stall-watch.js';
 

@@ -3,7 +3,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { cacheFolder } from './cache-folder.js';
 import { DEFAULT_LIMITS, type DownloadLimits, downloadFile } from './download.js';
 import { checkGgufFile } from './gguf-file.js';
-import { asModelError, DEFAULT_TIMEOUTS, HttpClient, type HttpTimeouts } from './http-client.js';
+import type { HttpTimeouts } from './http-client.js';
 import { Hub } from './hub.js';
 import { chooseHubFiles, type HubFile } from './hub-choice.js';
 import { readHubRecord, writeHubRecord } from './hub-record.js';
@@ -11,6 +11,7 @@ import { ModelError } from './model-error.js';
 import type { OnModelProgress } from './model-progress.js';
 import { fetchBuiltIn, type SourceContext } from './model-source.js';
 import { parseModelSpec } from './model-spec.js';
+import { asModelError } from './network-error.js';
 import type { ModelEntry } from './registry.js';
 import { isStored, storeFile } from './stored-file.js';
 
@@ -120,7 +121,9 @@ async function withNetwork<T>(
   options: ResolveOptions,
   work: (context: SourceContext) => Promise<T>,
 ): Promise<T> {
-  const client = new HttpClient(options.timeouts ?? DEFAULT_TIMEOUTS);
+  // Loaded here: most starts find their model on disk, and the HTTP client takes longer to load than all else of this folder.
+  const { HttpClient } = await import('./http-client.js');
+  const client = new HttpClient(options.timeouts);
   const { onProgress, signal } = options;
   try {
     return await work({
