@@ -1,7 +1,8 @@
 // Builds the addon and the TypeScript. Parts whose sources did not change are skipped.
 //
 //   node scripts/build.mjs                 addon/build/Release/*.node and dist/
-//   node scripts/build.mjs --tests         the addon and everything the tests need, in build/
+//   node scripts/build.mjs --tests         the addon, and sources, tests and benchmarks in build/
+//   …                      --without-addon the TypeScript alone
 //   node scripts/build.mjs --sanitize      the addon alone, with the address and undefined-behaviour sanitizers
 import { chmodSync, existsSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -22,7 +23,7 @@ await runSteps(async () => {
     throw new StepError('the npm packages are not installed', 'run: make install');
   }
   const sanitize = process.argv.includes('--sanitize');
-  await buildAddon(sanitize);
+  if (!process.argv.includes('--without-addon')) await buildAddon(sanitize);
   if (sanitize) return;
   if (process.argv.includes('--tests')) await compile('tsconfig.test.json', 'build', ['src', 'test', 'bench'], []);
   else {

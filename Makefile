@@ -1,0 +1,85 @@
+# `make` lists what there is. The work is done by scripts/*.mjs, which also run without make.
+.DEFAULT_GOAL := help
+.PHONY: help install build serve test test-models $(addprefix test-,unit addon pipeline http model conformance) coverage lint format \
+	engine engine-cuda peer bench-pipeline bench-serve conformance sanitize clean
+
+NODE ?= node
+LAYERS := unit addon pipeline http model conformance
+
+# Without Node.js every target would only say "node: not found".
+ifeq ($(shell command -v $(NODE) 2>/dev/null),)
+ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),help)),)
+$(error Node.js is missing; install 20.19 or newer: https://nodejs.org/en/download)
+endif
+endif
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+install: ## npm packages, as the lock file says; nothing to do when it did not change
+	@$(NODE) scripts/install.mjs
+
+build: install ## the addon and dist/; `node dist/main.js` serves afterwards
+	@$(NODE) scripts/build.mjs
+
+serve: build ## install, build and serve on 127.0.0.1:30000; flags in ARGS="--model …"
+	@exec $(NODE) dist/main.js $(ARGS)
+
+test: build test-models lint ## everything: build, models for tests, lint, all test layers
+	@$(NODE) scripts/build.mjs --tests
+	@$(NODE) scripts/run-tests.mjs $(LAYERS)
+
+test-unit: install ## the tests that need no addon
+	@$(NODE) scripts/build.mjs --tests --without-addon
+	@$(NODE) scripts/run-tests.mjs unit
+
+test-addon: ## the addon's tests
+test-pipeline: ## rings and worker threads, with the fake engine and with a model
+test-http: ## the HTTP interface
+test-model: ## greedy equality and the like, with real weights
+test-conformance: ## the load line's vectors
+$(addprefix test-,$(filter-out unit,$(LAYERS))): build test-models
+	@$(NODE) scripts/build.mjs --tests
+	@$(NODE) scripts/run-tests.mjs $(@:test-%=%)
+
+test-models: install ## fetch the models that the tests use, once
+	@if [ -f scripts/fetch-test-models.mjs ]; then $(NODE) scripts/fetch-test-models.mjs; fi
+
+coverage: install ## line and branch coverage of the unit tests, with thresholds for src/shared
+	@$(NODE) scripts/build.mjs --tests --without-addon
+	@$(NODE) node_modules/c8/bin/c8.js $(NODE) scripts/run-tests.mjs unit
+
+lint: install ## check style and common mistakes
+	@$(NODE) node_modules/@biomejs/biome/bin/biome check --error-on-warnings .
+
+format: install ## format in place
+	@$(NODE) node_modules/@biomejs/biome/bin/biome check --write .
+
+engine: ## build the engine for this machine: native flags, RPC, CUDA when nvcc is there
+	@$(NODE) scripts/build-engine.mjs engine
+
+engine-cuda: install ## install the prebuilt CUDA engine (Linux x64, 180 MB)
+	@$(NODE) scripts/install-cuda-engine.mjs
+
+peer: ## build llama-server, llama-bench and llama-batched-bench of the same version
+	@$(NODE) scripts/build-engine.mjs peer
+
+bench-pipeline: install ## steps and tokens a second through the threads, with the fake engine
+	@$(NODE) scripts/build.mjs --tests --without-addon
+	@$(NODE) build/bench/pipeline/run.js $(ARGS)
+
+bench-serve: build peer ## against llama-server, on the same machine in the same run
+	@$(NODE) scripts/build.mjs --tests
+	@$(NODE) build/bench/serve/run.js $(ARGS)
+
+conformance: install ## the analytic planner against vectors; VECTORS=file for others than ours
+	@$(NODE) scripts/build.mjs --tests --without-addon
+	@$(NODE) build/test/conformance/run.js $(VECTORS)
+
+sanitize: install test-models ## the addon's tests with the address and undefined-behaviour sanitizers
+	@$(NODE) scripts/build.mjs --tests --without-addon
+	@$(NODE) scripts/build.mjs --sanitize
+	@$(NODE) scripts/run-sanitized.mjs addon
+
+clean: ## remove what a build made; caches and models in ~/.cache/plimsoll stay
+	rm -rf addon/build build dist .tap
