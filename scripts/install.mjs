@@ -16,10 +16,7 @@ const pauseMs = 5_000;
 await runSteps(async () => {
   requirePrerequisites({});
   const nodeMajor = process.versions.node.split('.')[0];
-  const hash = contentHash(
-    ['package.json', 'package-lock.json', '.npmrc'],
-    [process.platform, process.arch, nodeMajor],
-  );
+  const hash = contentHash(['package-lock.json', '.npmrc'], [process.platform, process.arch, nodeMajor]);
   // Inside node_modules, so that it goes when they go.
   const stamp = 'node_modules/.plimsoll-stamp';
   if (isUpToDate(stamp, hash, ['node_modules/.package-lock.json'])) return say('packages: up to date');
