@@ -1,0 +1,148 @@
+import { CELL_PADDING_TOKENS } from './constants.js';
+import { CostCurve } from './cost-curve.js';
+import { type Draft, ladderChunk } from './draft.js';
+import { paddedCells } from './kv-shape.js';
+import type { PlanProblem } from './plan-problem.js';
+import type { CapReason } from './plan-types.js';
+import { runningCap } from './running-cap.js';
+
+/**
+ * Private caches: every running request owns its whole span. First the running cap (as many caches as leave room for the smallest
+ * useful prompt step), then the pool, then the chunk from what is left. The same for both allocation rules.
+ */
+export function draftPrivate(problem: PlanProblem, wantedContextTokens: number): Draft {
+  const { flags, rules, budgetBytes } = problem;
+  const contextTokens =
+    flags.contextTokens === 'auto' ? affordableContext(problem, wantedContextTokens) : flags.contextTokens;
+  const least = problem.cost('private', 1, contextTokens, rules.comfortableChunkTokens);
+  const cacheBytes = least.kvBytes;
+  const bytesPerToken = cacheBytes / spanOf(problem, contextTokens);
+  const memoryRunningCap = capByMemory(problem, contextTokens, cacheBytes, problem.totalBytes(least) - cacheBytes);
+  const cap = flags.runningCap === 'auto' ? Math.min(memoryRunningCap, rules.runningBound) : flags.runningCap;
+  const residentKvBytes = cap * cacheBytes;
+  const activationHeadroomBytes = budgetBytes - residentKvBytes;
+  const pool = privatePool(problem, contextTokens, cap, bytesPerToken);
+  const rawChunkTokens = chunkByMemory(problem, contextTokens, cap, activationHeadroomBytes);
+  const chunk = chooseChunk(problem, contextTokens, rawChunkTokens);
+  return {
+    layout: 'private',
+    contextTokens,
+    runningCap: cap,
+    poolTokens: pool.tokens,
+    cells: contextTokens,
+    chunkTokens: chunk.tokens,
+    poolShort: pool.short,
+    chunkShort: chunk.short,
+    conflict: conflictOf(problem, contextTokens, cap),
+    reasons: reasonsOf(problem, contextTokens, cap, memoryRunningCap),
+    bytesPerToken,
+    cacheBytes,
+    memoryRunningCap: cap,
+    memoryChunkTokens: chunk.short ? null : chunk.tokens,
+    rawChunkTokens,
+    residentKvBytes,
+    activationHeadroomBytes,
+  };
+}
+
+/** With an explicit running cap, the automatic context is what that many streams can each have. */
+function affordableContext(problem: PlanProblem, wantedTokens: number): number {
+  const { flags, rules } = problem;
+  if (flags.runningCap === 'auto' || rules.allocation === 'growing') return wantedTokens;
+  const cap = flags.runningCap;
+  const chunk = flags.chunkTokens === 'auto' ? rules.comfortableChunkTokens : flags.chunkTokens;
+  const curve = new CostCurve(
+    (cells) => {
+      const cost = problem.cost('private', cap, cells, chunk);
+      return { totalBytes: problem.totalBytes(cost), kvBytes: cost.kvBytes };
+    },
+    paddedCells(wantedTokens, CELL_PADDING_TOKENS),
+  );
+  const cells = curve.largest(problem.budgetBytes, problem.staticBytes);
+  const byTotal = flags.maxTotalTokens === 'auto' ? cells : Math.min(cells, Math.floor(flags.maxTotalTokens / cap));
+  return Math.min(wantedTokens, Math.max(byTotal, CELL_PADDING_TOKENS));
+}
+
+function capByMemory(problem: PlanProblem, contextTokens: number, cacheBytes: number, stepBytes: number): number {
+  const { flags, rules } = problem;
+  let cap = runningCap({
+    headroomBytes: problem.budgetBytes,
+    cacheBytes,
+    minimumStepBytes: stepBytes,
+    explicit: flags.runningCap === 'auto' ? null : flags.runningCap,
+    spareCaches: rules.spareCaches,
+    safetyFraction: rules.prefillSafetyFraction,
+  });
+  if (flags.runningCap !== 'auto' || rules.allocation === 'growing') return cap;
+  // Standing streams are all there from the start, so the fraction and an explicit total bind them as a whole.
+  cap = Math.min(cap, Math.floor(problem.staticBytes / Math.max(cacheBytes, 1)));
+  if (flags.maxTotalTokens !== 'auto') cap = Math.min(cap, Math.floor(flags.maxTotalTokens / contextTokens));
+  return Math.max(cap, 1);
+}
+
+function privatePool(problem: PlanProblem, contextTokens: number, cap: number, bytesPerToken: number) {
+  const { flags, rules } = problem;
+  const poolBytes = Math.min(problem.budgetBytes, problem.staticBytes);
+  const affordable = Math.max(Math.floor(poolBytes / bytesPerToken), 0);
+  // Standing streams hold the full span of every request; a growing allocator makes a span when a request needs it.
+  const mustHold = rules.allocation === 'standing' ? contextTokens * cap : contextTokens;
+  if (flags.maxTotalTokens !== 'auto') {
+    const tokens = flags.maxTotalTokens;
+    return { tokens, short: tokens < mustHold || tokens > affordable };
+  }
+  const tokens = Math.min(affordable, Math.floor(contextTokens * cap * rules.poolSlack));
+  return { tokens, short: tokens < mustHold };
+}
+
+/** Largest chunk that what is left after the caches can take: a straight line through two costs, turned around. */
+function chunkByMemory(problem: PlanProblem, contextTokens: number, cap: number, activationBytes: number): number {
+  const { rules } = problem;
+  const stepBytes = (chunk: number) => {
+    const cost = problem.cost('private', cap, contextTokens, chunk);
+    return problem.totalBytes(cost) - cost.kvBytes;
+  };
+  const low = rules.chunkLadder.length === 0 ? 1 : rules.minChunkTokens;
+  const high = rules.chunkLadder[0] ?? rules.comfortableChunkTokens;
+  const slope = (stepBytes(high) - stepBytes(low)) / (high - low);
+  if (slope <= 0) return contextTokens;
+  const fixedBytes = stepBytes(low) - slope * low;
+  const bytes = Math.max(activationBytes, 0) * rules.prefillSafetyFraction - fixedBytes;
+  return Math.max(Math.floor(bytes / slope), 0);
+}
+
+function chooseChunk(problem: PlanProblem, contextTokens: number, rawTokens: number) {
+  const { flags, rules } = problem;
+  if (flags.chunkTokens !== 'auto') return { tokens: flags.chunkTokens, short: flags.chunkTokens > rawTokens };
+  const most = Math.min(rawTokens, contextTokens);
+  const tokens = rules.chunkLadder.length === 0 ? most : ladderChunk(rules.chunkLadder, most);
+  return { tokens, short: rawTokens < rules.minChunkTokens };
+}
+
+function spanOf(problem: PlanProblem, contextTokens: number): number {
+  if (problem.rules.allocation === 'standing') return paddedCells(contextTokens, CELL_PADDING_TOKENS);
+  return problem.costModel.spanTokens?.(contextTokens) ?? contextTokens;
+}
+
+function conflictOf(problem: PlanProblem, contextTokens: number, cap: number): string | null {
+  const { flags, rules } = problem;
+  if (flags.maxTotalTokens === 'auto' || rules.allocation === 'growing') return null;
+  if (contextTokens * cap <= flags.maxTotalTokens) return null;
+  return `${cap} private streams of ${contextTokens} tokens need --max-total-tokens ${contextTokens * cap}, not ${flags.maxTotalTokens}`;
+}
+
+function reasonsOf(problem: PlanProblem, contextTokens: number, cap: number, memoryCap: number): CapReason[] {
+  const { flags, rules } = problem;
+  const bounded = memoryCap > rules.runningBound;
+  return [
+    flags.runningCap !== 'auto'
+      ? { cap: 'running', value: cap, binds: 'flag', sentence: `${cap} running requests, as asked for` }
+      : {
+          cap: 'running',
+          value: cap,
+          binds: bounded ? 'chosen' : problem.headroom.binds,
+          sentence: bounded
+            ? `${cap} running requests: ${rules.runningBoundReason}; memory would hold ${memoryCap}`
+            : `${cap} running requests: as many caches of ${contextTokens} tokens as leave room for a prompt step`,
+        },
+  ];
+}

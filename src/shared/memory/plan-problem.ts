@@ -1,0 +1,80 @@
+import type { ContextSpec, KvLayout } from '../engine.js';
+import { CELL_PADDING_TOKENS } from './constants.js';
+import { bytesOf, type ContextCost, type CostModel } from './cost-model.js';
+import { type Headroom, headroomOf, hostHeadroomOf, type Limit, limitOf } from './headroom.js';
+import { paddedCells } from './kv-shape.js';
+import type { PlanFlags, PlanInput, PlanMachine, PlanModel } from './plan-types.js';
+
+/** The question: what is free, what it costs, and what was asked for. */
+export class PlanProblem {
+  readonly model: PlanModel;
+  readonly machine: PlanMachine;
+  readonly headroom: Headroom;
+  readonly limit: Limit;
+  readonly marginBytes: number;
+  /** What the context may take of the device's memory; negative when nothing is left. */
+  readonly budgetBytes: number;
+  readonly memFraction: number;
+  /** What KV may take of it by --mem-fraction-static. */
+  readonly staticBytes: number;
+  /** What host buffers beside a discrete GPU may take. */
+  readonly hostBudgetBytes: number;
+
+  constructor(
+    input: PlanInput,
+    readonly costModel: CostModel,
+    readonly flags: PlanFlags = input.flags,
+  ) {
+    const { readings, memory, uncountedWeightsBytes } = input.machine;
+    this.model = input.model;
+    this.machine = input.machine;
+    this.headroom = headroomOf(readings, memory);
+    this.limit = limitOf(readings, memory);
+    this.marginBytes = costModel.rules.marginBytes(this.limit.limitBytes, memory);
+    this.budgetBytes = this.headroom.bytes - this.marginBytes - uncountedWeightsBytes;
+    this.memFraction = this.flags.memFraction === 'auto' ? costModel.rules.defaultMemFraction : this.flags.memFraction;
+    this.staticBytes = this.memFraction * this.limit.limitBytes - this.limit.usedBytes - uncountedWeightsBytes;
+    const host = memory === 'discrete' ? hostHeadroomOf(readings) : null;
+    this.hostBudgetBytes = host === null || host.terms.length === 0 ? Number.POSITIVE_INFINITY : host.bytes;
+  }
+
+  get rules() {
+    return this.costModel.rules;
+  }
+
+  spec(layout: KvLayout, sequences: number, cells: number, chunkTokens: number): ContextSpec {
+    const { flags, machine } = this;
+    // A step carries the prompt chunk and one token of each running request. A standing engine does both in one ubatch, else the
+    // few tokens over would read all weights a second time.
+    const stepTokens = chunkTokens + sequences;
+    return {
+      layout,
+      sequences,
+      cells: this.rules.allocation === 'standing' ? paddedCells(cells, CELL_PADDING_TOKENS) : cells,
+      batchTokens: stepTokens,
+      ubatchTokens: this.rules.allocation === 'standing' ? stepTokens : chunkTokens,
+      keyType: flags.keyType,
+      valueType: flags.valueType,
+      flashAttention: flags.flashAttention,
+      threads: machine.threads,
+      promptThreads: machine.promptThreads,
+    };
+  }
+
+  cost(layout: KvLayout, sequences: number, cells: number, chunkTokens: number): ContextCost {
+    return this.costModel.cost(this.spec(layout, sequences, cells, chunkTokens));
+  }
+
+  totalBytes(cost: ContextCost): number {
+    return bytesOf(cost, this.machine.memory);
+  }
+
+  /** `share` of the budget; the fraction binds KV alone. */
+  fits(cost: ContextCost, share = 1): boolean {
+    return (
+      this.totalBytes(cost) <= this.budgetBytes * share &&
+      cost.kvBytes <= this.staticBytes &&
+      (this.machine.memory !== 'discrete' || cost.hostBytes <= this.hostBudgetBytes)
+    );
+  }
+}

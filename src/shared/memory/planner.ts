@@ -1,0 +1,87 @@
+import { CELL_PADDING_TOKENS, LONG_SPAN_TOKENS, PRIVATE_SHARE } from './constants.js';
+import type { CostModel } from './cost-model.js';
+import { type Draft, isShort } from './draft.js';
+import { draftPrivate } from './draft-private.js';
+import { draftGreedyPool, draftShared } from './draft-shared.js';
+import { paddedCells } from './kv-shape.js';
+import { finishPlan } from './plan-finish.js';
+import { PlanProblem } from './plan-problem.js';
+import type { Plan, PlanFlags, PlanInput, Refusal } from './plan-types.js';
+import { refuse } from './refusal.js';
+import { settle } from './settle.js';
+
+/**
+ * Chooses KV layout, running cap, context of a request, pool and chunk so that all of it fits under the line with its margin, or
+ * refuses with the arithmetic. Pure: readings and flags in, a plan out. Explicit flags are honoured or refused.
+ */
+export function planContext(input: PlanInput, costModel: CostModel): Plan | Refusal {
+  const problem = new PlanProblem(input, costModel);
+  const draft = draftPlan(problem);
+  if (!isShort(draft)) return finishPlan(problem, draft);
+  const replan = (flags: PlanFlags) => {
+    const other = new PlanProblem(input, costModel, flags);
+    const changed = draftPlan(other);
+    return isShort(changed) ? null : changed;
+  };
+  return refuse(problem, draft, replan);
+}
+
+function draftPlan(problem: PlanProblem): Draft {
+  const { flags, rules, model } = problem;
+  if (rules.allocation === 'growing') {
+    if (flags.layout === 'shared') return draftGreedyPool(problem);
+    return draftPrivate(problem, model.trainContextTokens);
+  }
+  const shared = draftShared(problem);
+  if (flags.layout === 'private') return settle(problem, draftPrivate(problem, shared.contextTokens));
+  if (flags.layout === 'auto' && !isShort(shared)) {
+    const streams = asPrivate(problem, shared);
+    if (streams !== null) return streams;
+  }
+  const settled = settle(problem, shared);
+  settled.reasons.unshift({
+    cap: 'layout',
+    value: 'shared',
+    binds: flags.layout === 'auto' ? problem.headroom.binds : 'flag',
+    sentence:
+      flags.layout === 'auto'
+        ? 'shared pool: full private spans are too long or take too much of what is free'
+        : 'shared pool, as asked for',
+  });
+  return settled;
+}
+
+/** The same caps in private streams, where their full spans leave most of the memory free; null: they do not. */
+function asPrivate(problem: PlanProblem, shared: Draft): Draft | null {
+  const { flags } = problem;
+  const { contextTokens, runningCap, chunkTokens } = shared;
+  const span = paddedCells(contextTokens, CELL_PADDING_TOKENS);
+  const poolTokens = span * runningCap;
+  if (contextTokens > LONG_SPAN_TOKENS) return null;
+  if (flags.maxTotalTokens !== 'auto' && poolTokens > flags.maxTotalTokens) return null;
+  const cost = problem.cost('private', runningCap, span, chunkTokens);
+  if (!problem.fits(cost, PRIVATE_SHARE)) return null;
+  const reasons = shared.reasons.filter((reason) => reason.cap !== 'pool');
+  reasons.unshift({
+    cap: 'layout',
+    value: 'private',
+    binds: 'chosen',
+    sentence: `private streams: ${runningCap} full spans take less than ${PRIVATE_SHARE * 100} % of what is free`,
+  });
+  reasons.push({
+    cap: 'pool',
+    value: poolTokens,
+    binds: 'chosen',
+    sentence: `${poolTokens} tokens of KV: ${runningCap} streams of ${span}`,
+  });
+  return {
+    ...shared,
+    layout: 'private',
+    cells: span,
+    poolTokens,
+    cacheBytes: cost.kvBytes / runningCap,
+    residentKvBytes: cost.kvBytes,
+    activationHeadroomBytes: problem.budgetBytes - cost.kvBytes,
+    reasons,
+  };
+}
