@@ -35,7 +35,7 @@ export const DEVICE_GAUGES = [
   'lastStepMicros',
   'lastDecodeMicros',
   'lastSampleMicros',
-  /** Microseconds between the last two steps in which the engine had nothing to do although a request was running. */
+  /** Microseconds since the start in which the engine had nothing to do although a request was running. */
   'deviceIdleMicros',
   'engineThreads',
   /** Code of the last engine failure; 0: none. */

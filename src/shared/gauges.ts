@@ -18,12 +18,16 @@ export class GaugeWriter<Field extends string> {
   /** @throws Error on a field that the block does not have. */
   write(changes: { [F in Field]?: number }): void {
     Atomics.add(this.sequence, 0, 1);
-    for (const field in changes) {
-      const i = this.index.get(field);
-      if (i === undefined) throw new Error(`no gauge is named ${field}`);
-      this.values[i] = changes[field] as number;
+    try {
+      for (const field in changes) {
+        const i = this.index.get(field);
+        if (i === undefined) throw new Error(`no gauge is named ${field}`);
+        this.values[i] = changes[field] as number;
+      }
+    } finally {
+      // Also after an error: a block left locked would blind every reader.
+      Atomics.add(this.sequence, 0, 1);
     }
-    Atomics.add(this.sequence, 0, 1);
   }
 }
 
@@ -50,7 +54,9 @@ export class GaugeReader<Field extends string> {
       const before = Atomics.load(this.sequence, 0);
       if (before & 1) continue;
       this.copy.set(this.values);
-      if (Atomics.load(this.sequence, 0) !== before) continue;
+      // Adding 0, not loading: a load keeps later accesses behind it but not earlier ones before it, so on ARM the copy could slip
+      // past a plain second look.
+      if (Atomics.add(this.sequence, 0, 0) !== before) continue;
       for (let i = 0; i < this.fields.length; i++) this.snapshot[this.fields[i]] = this.copy[i];
       return this.snapshot;
     }

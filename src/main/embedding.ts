@@ -1,0 +1,174 @@
+import { type ConfigInput, parseConfig } from '../shared/config.js';
+import type { ModelInfo } from '../shared/engine.js';
+import type { DeviceGauge, SchedulerGauge } from '../shared/gauges-layout.js';
+import type { SamplingParams } from '../shared/sampling.js';
+import { resolveModel } from './models/resolve-model.js';
+import { startPipeline, type WorkerPipeline } from './pipeline.js';
+import type { FinishReason } from './pipeline-types.js';
+import { WorkerPreparePool } from './prepare-pool.js';
+import { PieceTable } from './streaming/piece-table.js';
+import { StopStrings } from './streaming/stop-strings.js';
+import { TextStream } from './streaming/text-stream.js';
+import { TokenQueue } from './token-queue.js';
+
+/** Settings as on the command line, in camelCase (src/shared/config.ts); those of HTTP have no effect here. */
+export interface EngineOptions extends ConfigInput {
+  /** While the model loads, 0 to 1. */
+  onProgress?: (fraction: number) => void;
+  onLog?: (level: 'info' | 'warn' | 'error', message: string) => void;
+}
+
+export interface ChatMessage {
+  role: 'system' | 'user' | 'assistant' | 'tool';
+  content: string;
+}
+
+export interface GenerateOptions extends Partial<Omit<SamplingParams, 'logprobs'>> {
+  stop?: string[];
+  /** Lower runs first. */
+  priority?: number;
+  /** Aborting cancels the request within a step. */
+  signal?: AbortSignal;
+}
+
+export interface GeneratedToken {
+  token: number;
+  /** Text that this token completes: may be empty while a character or a possible stop string is incomplete. */
+  text: string;
+}
+
+export interface Generation {
+  text: string;
+  finishReason: FinishReason;
+  promptTokens: number;
+  completionTokens: number;
+}
+
+/** llama.cpp's defaults, as the HTTP API has them. */
+const DEFAULTS: SamplingParams = {
+  temperature: 0.8,
+  topK: 40,
+  topP: 0.95,
+  minP: 0.05,
+  repeatPenalty: 1,
+  frequencyPenalty: 0,
+  presencePenalty: 0,
+  penaltyLastTokens: 64,
+  seed: 0,
+  maxTokens: 0,
+  ignoreEos: false,
+  logprobs: -1,
+  logitBias: [],
+  grammar: '',
+};
+
+/**
+ * A local model inside a Node program: the same pipeline as the server's, without HTTP.
+ *
+ * ```js
+ * const engine = await Engine.start({ model: 'smollm2-135m-instruct' });
+ * for await (const { text } of engine.stream([{ role: 'user', content: 'Hello' }])) process.stdout.write(text);
+ * await engine.close();
+ * ```
+ */
+export class Engine {
+  private readonly table: PieceTable;
+
+  private constructor(
+    private readonly pipeline: WorkerPipeline,
+    private readonly prepare: WorkerPreparePool,
+  ) {
+    this.table = new PieceTable(pipeline.pieces);
+  }
+
+  /** Fetches the model if needed, loads it, plans its memory. @throws ConfigError, ModelError, StartError. */
+  static async start({ onProgress, onLog, ...settings }: EngineOptions = {}): Promise<Engine> {
+    const config = parseConfig(settings);
+    const modelPath = await resolveModel(config.model);
+    const pipeline = await startPipeline({
+      config,
+      modelPath,
+      ...(onProgress && { onProgress }),
+      ...(onLog && { log: onLog }),
+    });
+    return new Engine(pipeline, new WorkerPreparePool({ modelHandle: pipeline.model.handle }));
+  }
+
+  get model(): ModelInfo {
+    return this.pipeline.model;
+  }
+
+  /** Prompt and output of one request, tokens at most. */
+  get contextTokens(): number {
+    return this.pipeline.contextTokens;
+  }
+
+  /** Live readings and counters; the names carry the units. */
+  gauges(): Record<DeviceGauge | SchedulerGauge, number> {
+    return { ...this.pipeline.deviceGauges(), ...this.pipeline.schedulerGauges() };
+  }
+
+  /** Tokens of an answer as they come. A string is continued as it stands; messages go through the model's chat template. */
+  async *stream(
+    prompt: string | ChatMessage[],
+    options: GenerateOptions = {},
+  ): AsyncGenerator<GeneratedToken, Generation> {
+    const promptTokens = await this.tokenize(prompt, options.signal);
+    const queue = new TokenQueue();
+    const sampling = this.samplingOf(options, promptTokens.length);
+    const id = this.pipeline.submit(
+      { promptTokens, sampling, ...(options.priority !== undefined && { priority: options.priority }) },
+      queue,
+    );
+    const cancel = () => this.pipeline.cancel(id);
+    options.signal?.addEventListener('abort', cancel, { once: true });
+    const stream = new TextStream(this.table, options.stop ? new StopStrings(options.stop) : null);
+    let text = '';
+    let completionTokens = 0;
+    try {
+      for await (const { token } of queue) {
+        completionTokens++;
+        const piece = stream.push(token);
+        text += piece;
+        yield { token, text: piece };
+        if (stream.stopped) break;
+      }
+      const rest = stream.end();
+      text += rest;
+      if (rest !== '') yield { token: -1, text: rest };
+      const finishReason = stream.stopped ? 'stop' : queue.reason;
+      return { text, finishReason, promptTokens: promptTokens.length, completionTokens };
+    } finally {
+      // Also when the consumer breaks out of its loop.
+      cancel();
+      options.signal?.removeEventListener('abort', cancel);
+    }
+  }
+
+  /** The whole answer at once. */
+  async generate(prompt: string | ChatMessage[], options: GenerateOptions = {}): Promise<Generation> {
+    const stream = this.stream(prompt, options);
+    for (;;) {
+      const step = await stream.next();
+      if (step.done) return step.value;
+    }
+  }
+
+  /** Lets running requests finish for up to `timeoutMs`, then frees everything. */
+  async close(timeoutMs = 10_000): Promise<void> {
+    await this.pipeline.close(timeoutMs);
+    await this.prepare.close();
+  }
+
+  private tokenize(prompt: string | ChatMessage[], signal = new AbortController().signal): Promise<Int32Array> {
+    if (typeof prompt === 'string') return this.prepare.text(prompt, { addSpecial: true, parseSpecial: false }, signal);
+    return this.prepare.chat(JSON.stringify({ messages: prompt, addGenerationPrompt: true }), signal);
+  }
+
+  private samplingOf(options: GenerateOptions, promptTokens: number): SamplingParams {
+    const { stop, priority, signal, ...chosen } = options;
+    const seed = chosen.seed ?? Math.floor(Math.random() * 2 ** 31);
+    const maxTokens = chosen.maxTokens ?? Math.max(1, this.contextTokens - promptTokens);
+    return { ...DEFAULTS, ...chosen, seed, maxTokens };
+  }
+}

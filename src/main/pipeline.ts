@@ -1,0 +1,310 @@
+import os from 'node:os';
+import type { Config } from '../shared/config.js';
+import { PlimsollError } from '../shared/errors.js';
+import { GaugeReader } from '../shared/gauges.js';
+import { DEVICE_GAUGES, type DeviceGauge, SCHEDULER_GAUGES, type SchedulerGauge } from '../shared/gauges-layout.js';
+import { DEFAULT_MEM_FRACTION } from '../shared/memory/constants.js';
+import { bellOf, createCoreBuffers, createRingBuffers, startWordsMax } from '../shared/pipeline-buffers.js';
+import type { SchedulerLimits } from '../shared/scheduler/limits.js';
+import { SAMPLE_FLAG, SAMPLE_FLAGS_DONE } from '../shared/step-output.js';
+import { FINISH_CODE, NOTICE_KIND } from '../shared/token-wire.js';
+import type { FakeEngineOptions } from '../workers/fake-options.js';
+import type { ForwardData, ForwardReady } from '../workers/worker-messages.js';
+import { finishError } from './finish-error.js';
+import type { GenerationListener, GenerationRequest, Pipeline, SampledToken } from './pipeline-types.js';
+import { SubmitWriter } from './submit-writer.js';
+import { TokenReader } from './token-reader.js';
+import { WorkerSet } from './worker-set.js';
+
+/** Records taken before sockets get their turn. Chosen: some milliseconds of work. */
+const DRAIN_RECORDS = 256;
+/** Longest sleep of the token reader; also how often cancels that found the ring full are tried again. */
+const READ_WAIT_MS = 250;
+/** Inter-token latency that running requests keep while prompts are computed. Chosen: faster than reading, slow enough to prefill. */
+const TARGET_ITL_MS = 150;
+/** Cancelled requests leave within a step or two. Chosen. */
+const CANCEL_GRACE_MS = 2_000;
+
+export interface PipelineOptions {
+  config: Config;
+  modelPath: string;
+  /** Tests: the fake engine instead of the addon's. */
+  fake?: Partial<FakeEngineOptions>;
+  onProgress?: (fraction: number) => void;
+  log?: (level: 'info' | 'warn' | 'error', message: string) => void;
+}
+
+/** Starts the workers, loads the model, plans and makes the context. @throws StartError, with the plan's refusal where there is one. */
+export async function startPipeline(options: PipelineOptions): Promise<WorkerPipeline> {
+  const core = createCoreBuffers();
+  let onFatal: (message: string) => void = () => {};
+  const workers = new WorkerSet(core, forwardData(options, core), {
+    progress: (fraction) => options.onProgress?.(fraction),
+    log: (level, message) => options.log?.(level, message),
+    fatal: (message) => onFatal(message),
+  });
+  try {
+    const ready = await workers.ready();
+    const pipeline = new WorkerPipeline(options.config, ready, core, workers);
+    onFatal = (message) => pipeline.die(message);
+    return pipeline;
+  } catch (error) {
+    await workers.stop();
+    throw error;
+  }
+}
+
+function forwardData({ config, modelPath, fake }: PipelineOptions, core: ForwardData['core']): ForwardData {
+  const threads = config.threads === 'auto' ? os.availableParallelism() : config.threads;
+  return {
+    core,
+    fake: fake ?? null,
+    model: {
+      path: modelPath,
+      gpuLayers: config.gpuLayers,
+      devices: [...config.devices],
+      useMmap: true,
+      useMlock: false,
+    },
+    flags: {
+      contextTokens: config.contextTokens,
+      runningCap: config.maxRunningRequests,
+      chunkTokens: config.chunkTokens,
+      memFraction: config.memoryFraction === 'auto' ? DEFAULT_MEM_FRACTION : config.memoryFraction,
+      maxTotalTokens: config.maxTotalTokens,
+      layout: config.kvLayout,
+      keyType: config.kvType,
+      valueType: config.kvType,
+      flashAttention: config.flashAttention,
+      prefixCache: config.prefixCache,
+    },
+    threads,
+    promptThreads: threads,
+    warmup: config.warmup,
+  };
+}
+
+function limitsOf(config: Config, { plan, model, context, spec }: ForwardReady): SchedulerLimits {
+  return {
+    layout: plan.layout,
+    sequences: context.sequences,
+    runningCap: plan.runningCap,
+    cells: context.cells,
+    contextTokens: plan.contextTokens,
+    chunkTokens: plan.chunkTokens,
+    batchTokens: Math.min(context.batchTokens, spec.batchTokens),
+    canTrim: model.canTrim,
+    prefixCache: config.prefixCache,
+    // Main bounds the queue; the scheduler's bound is the second of the pair, with room for preempted requests.
+    waitingMax: config.maxQueuedRequests + 2 * plan.runningCap,
+    startWords: startWordsMax(plan.contextTokens),
+    targetItlMicros: TARGET_ITL_MS * 1000,
+  };
+}
+
+/** Main's side of the pipeline: submits, cancels, and hands every token to its request's listener. */
+export class WorkerPipeline implements Pipeline {
+  readonly model;
+  readonly contextTokens;
+  readonly pieces;
+  private readonly listeners = new Map<number, GenerationListener>();
+  private readonly submitWriter: SubmitWriter;
+  private readonly reader: TokenReader;
+  private readonly mainBell;
+  private readonly overlapBell;
+  private readonly deviceReader: GaugeReader<DeviceGauge>;
+  private readonly schedulerReader: GaugeReader<SchedulerGauge>;
+  private readonly activeMax: number;
+  /** Cancels that found the submit ring full. */
+  private readonly unsentCancels = new Set<number>();
+  private nextId = 1;
+  private state: 'running' | 'draining' | 'closed' = 'running';
+  private fatalError: PlimsollError | null = null;
+  private fatalHandler: ((error: PlimsollError) => void) | null = null;
+  private whenIdle: (() => void) | null = null;
+  private closing: Promise<void> | null = null;
+
+  constructor(
+    config: Config,
+    readonly ready: ForwardReady,
+    core: ForwardData['core'],
+    private readonly workers: WorkerSet,
+  ) {
+    this.model = ready.model;
+    this.contextTokens = ready.plan.contextTokens;
+    this.pieces = ready.pieces;
+    this.activeMax = ready.plan.runningCap + config.maxQueuedRequests;
+    const limits = limitsOf(config, ready);
+    const rings = createRingBuffers(limits);
+    this.submitWriter = new SubmitWriter(rings.submit);
+    this.reader = new TokenReader(rings.token, {
+      token: (id, sample, flags) => this.onToken(id, sample, flags),
+      notice: (id, kind, a) => this.onNotice(id, kind, a),
+    });
+    this.mainBell = bellOf(core, 'main');
+    this.overlapBell = bellOf(core, 'overlap');
+    this.deviceReader = new GaugeReader(core.deviceGauges, DEVICE_GAUGES);
+    this.schedulerReader = new GaugeReader(core.schedulerGauges, SCHEDULER_GAUGES);
+    workers.start(rings, {
+      limits,
+      epoch: ready.epoch,
+      overlap: config.overlapSchedule,
+      maxWaitMs: config.queueTimeoutMs,
+    });
+    void this.readTokens();
+  }
+
+  get activeCount(): number {
+    return this.listeners.size;
+  }
+
+  submit(request: GenerationRequest, listener: GenerationListener): number {
+    if (this.fatalError) throw this.fatalError;
+    if (this.state !== 'running')
+      throw new PlimsollError('draining', 'the server is shutting down', { retryAfterSeconds: 10 });
+    this.assertFits(request.promptTokens.length, request.sampling.maxTokens);
+    if (this.activeCount >= this.activeMax) throw queueFull(this.activeCount);
+    const id = this.nextId;
+    if (!this.submitWriter.request(id, request)) throw queueFull(this.activeCount);
+    this.nextId = (this.nextId % 0x7fffffff) + 1;
+    this.listeners.set(id, listener);
+    this.overlapBell.ring();
+    return id;
+  }
+
+  cancel(id: number): void {
+    if (!this.listeners.has(id) || this.fatalError) return;
+    if (!this.submitWriter.cancel(id)) this.unsentCancels.add(id);
+    this.overlapBell.ring();
+  }
+
+  deviceGauges(): Readonly<Record<DeviceGauge, number>> {
+    return this.deviceReader.read();
+  }
+
+  schedulerGauges(): Readonly<Record<SchedulerGauge, number>> {
+    return this.schedulerReader.read();
+  }
+
+  onFatal(handler: (error: PlimsollError) => void): void {
+    this.fatalHandler = handler;
+    if (this.fatalError) handler(this.fatalError);
+  }
+
+  close(timeoutMs: number): Promise<void> {
+    this.closing ??= this.drainAndStop(timeoutMs);
+    return this.closing;
+  }
+
+  /** A worker is gone or hangs: every request fails, and so does everything after. */
+  die(message: string): void {
+    this.fatalError = new PlimsollError('internal', `the pipeline died: ${message}`);
+    this.state = 'closed';
+    for (const [id, listener] of [...this.listeners]) {
+      this.listeners.delete(id);
+      listener.failed(this.fatalError);
+    }
+    this.whenIdle?.();
+    this.fatalHandler?.(this.fatalError);
+  }
+
+  private assertFits(promptTokens: number, maxTokens: number): void {
+    const limit = this.contextTokens;
+    if (promptTokens + maxTokens <= limit) return;
+    const asked = promptTokens + maxTokens;
+    throw new PlimsollError(
+      'context_length_exceeded',
+      `This model's maximum context length is ${limit} tokens. The request has ${promptTokens} prompt tokens and asks for up to ${maxTokens} output tokens, ${asked} together, which exceeds the available context size.`,
+      { param: promptTokens >= limit ? 'messages' : 'max_tokens' },
+    );
+  }
+
+  private async drainAndStop(timeoutMs: number): Promise<void> {
+    if (this.state === 'running') this.state = 'draining';
+    await this.idleWithin(timeoutMs);
+    for (const id of this.listeners.keys()) this.cancel(id);
+    await this.idleWithin(CANCEL_GRACE_MS);
+    this.state = 'closed';
+    await this.workers.stop();
+    const error = new PlimsollError('draining', 'the server has shut down');
+    for (const [id, listener] of [...this.listeners]) {
+      this.listeners.delete(id);
+      listener.failed(error);
+    }
+  }
+
+  private async idleWithin(timeoutMs: number): Promise<void> {
+    if (this.listeners.size === 0) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, timeoutMs);
+      this.whenIdle = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    this.whenIdle = null;
+  }
+
+  private async readTokens(): Promise<void> {
+    while (this.state !== 'closed') {
+      const seen = this.mainBell.read();
+      if (this.reader.drain(DRAIN_RECORDS)) {
+        await new Promise((resolve) => setImmediate(resolve));
+        continue;
+      }
+      this.resendCancels();
+      await this.mainBell.waitAsync(seen, READ_WAIT_MS);
+    }
+  }
+
+  private resendCancels(): void {
+    for (const id of this.unsentCancels) {
+      if (!this.submitWriter.cancel(id)) return;
+      this.unsentCancels.delete(id);
+      this.overlapBell.ring();
+    }
+  }
+
+  private onToken(id: number, sample: SampledToken, flags: number): void {
+    const listener = this.listeners.get(id);
+    // Cancelled between the step and now: its last tokens are nobody's.
+    if (!listener) return;
+    if (flags & SAMPLE_FLAG.samplerFailed) {
+      this.end(id);
+      listener.failed(new PlimsollError('internal', 'no token could be sampled for this request'));
+      return;
+    }
+    if ((flags & SAMPLE_FLAG.endOfGeneration) === 0) listener.token(sample);
+    if ((flags & SAMPLE_FLAGS_DONE) === 0) return;
+    this.end(id);
+    listener.finished(flags & SAMPLE_FLAG.endOfGeneration ? 'stop' : 'length');
+  }
+
+  private onNotice(id: number, kind: number, a: number): void {
+    const listener = this.listeners.get(id);
+    if (!listener) return;
+    if (kind === NOTICE_KIND.started) listener.started?.(a);
+    else if (kind === NOTICE_KIND.progress) listener.progress?.(a);
+    else if (kind === NOTICE_KIND.finished) {
+      this.end(id);
+      if (a === FINISH_CODE.cancelled) listener.finished('cancelled');
+      else listener.failed(finishError(a));
+    }
+  }
+
+  private end(id: number): void {
+    this.listeners.delete(id);
+    this.unsentCancels.delete(id);
+    if (this.listeners.size === 0) this.whenIdle?.();
+  }
+}
+
+function queueFull(active: number): PlimsollError {
+  return new PlimsollError(
+    'queue_full',
+    `${active} requests are running or waiting and the queue takes no more; try again later`,
+    {
+      retryAfterSeconds: 1,
+    },
+  );
+}

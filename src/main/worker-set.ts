@@ -1,0 +1,157 @@
+import { Worker } from 'node:worker_threads';
+import { CONTROL, PEER_STATE, STOP } from '../shared/control-layout.js';
+import { heartbeatAgeMs, heartbeatNow } from '../shared/heartbeat.js';
+import { bellOf, type CoreBuffers, type RingBuffers } from '../shared/pipeline-buffers.js';
+import type { OverlapOptions } from '../workers/overlap-loop.js';
+import type {
+  ForwardData,
+  ForwardReady,
+  FromForward,
+  FromOverlap,
+  OverlapData,
+  ToForward,
+  ToOverlap,
+} from '../workers/worker-messages.js';
+import { StartError } from './start-error.js';
+
+const WATCH_INTERVAL_MS = 1_000;
+/** A thread outside the engine beats at least four times a second. Chosen: long enough for a machine that swaps. */
+const SILENT_MS = 15_000;
+/** One call into the engine is one step. Chosen: the slowest step seen (2048 tokens of a 30 GB model on two cores) takes a minute. */
+const ENGINE_SILENT_MS = 300_000;
+/** The watch itself came this late: the machine slept, and every heartbeat is old for that reason. */
+const WATCH_LATE_MS = 5_000;
+/** How long a worker may take to say goodbye before it is terminated. It ends between two steps. Chosen. */
+const GOODBYE_MS = 10_000;
+
+export interface WorkerSetEvents {
+  progress(fraction: number): void;
+  log(level: 'info' | 'warn' | 'error', message: string): void;
+  /** Once, and never after `stop`: a worker died, failed, or hangs. */
+  fatal(message: string): void;
+}
+
+/** The two workers of a pipeline: start, watch, stop. A worker's death marks it dead for its peer and wakes everyone. */
+export class WorkerSet {
+  private readonly control: Int32Array;
+  private readonly forward: Worker;
+  private readonly overlap: Worker;
+  private readonly exits: Promise<unknown>;
+  private watch: NodeJS.Timeout | null = null;
+  private watchedAtMs = 0;
+  private isStopping = false;
+  private hasFailed = false;
+
+  constructor(
+    private readonly core: CoreBuffers,
+    data: ForwardData,
+    private readonly events: WorkerSetEvents,
+  ) {
+    this.control = new Int32Array(core.control);
+    const overlapData: OverlapData = { core };
+    this.forward = new Worker(new URL('../workers/forward-worker.js', import.meta.url), {
+      name: 'plimsoll-forward',
+      workerData: data,
+    });
+    this.overlap = new Worker(new URL('../workers/overlap-worker.js', import.meta.url), {
+      name: 'plimsoll-overlap',
+      workerData: overlapData,
+    });
+    this.exits = Promise.all([this.watchWorker(this.forward, 'forward'), this.watchWorker(this.overlap, 'overlap')]);
+  }
+
+  /** Resolves when the model is loaded and its context stands. @throws StartError. */
+  ready(): Promise<ForwardReady> {
+    return new Promise((resolve, reject) => {
+      this.forward.on('message', (message: FromForward) => {
+        if (message.type === 'progress') this.events.progress(message.fraction);
+        else if (message.type === 'log') this.events.log(message.level, message.message);
+        else if (message.type === 'ready') resolve(message);
+        else if (message.type === 'refused') reject(StartError.refused(message.refusal));
+        else if (message.type === 'failed') {
+          reject(new StartError(message.code, message.message));
+          this.fail(`the forward worker failed: ${message.message}`);
+        }
+      });
+      this.forward.once('error', (error) => reject(new StartError('failed', error.message)));
+      this.forward.once('exit', (code) =>
+        reject(new StartError('failed', `the forward worker ended with code ${code} while it started`)),
+      );
+    });
+  }
+
+  /** Hands out the rings: from here on the loops run. */
+  start(rings: RingBuffers, options: OverlapOptions): void {
+    const toForward: ToForward = { type: 'rings', rings };
+    const toOverlap: ToOverlap = { type: 'start', rings, options };
+    Atomics.store(this.control, CONTROL.forwardHeartbeat, heartbeatNow());
+    Atomics.store(this.control, CONTROL.overlapHeartbeat, heartbeatNow());
+    this.forward.postMessage(toForward);
+    this.overlap.postMessage(toOverlap);
+    this.watchedAtMs = performance.now();
+    this.watch = setInterval(() => this.checkHeartbeats(), WATCH_INTERVAL_MS);
+    this.watch.unref();
+  }
+
+  /** Raises the stop word and waits for both goodbyes; a worker that gives none in time is terminated. */
+  async stop(): Promise<void> {
+    this.isStopping = true;
+    if (this.watch) clearInterval(this.watch);
+    Atomics.store(this.control, CONTROL.stop, STOP.now);
+    Atomics.store(this.control, CONTROL.abortDecode, 1);
+    this.wakeAll();
+    const deadline = new Promise((resolve) => setTimeout(resolve, GOODBYE_MS, 'late').unref());
+    // A worker that never got its rings waits for a message, not for the stop word.
+    if (this.watch === null) await Promise.all([this.forward.terminate(), this.overlap.terminate()]);
+    if ((await Promise.race([this.exits, deadline])) === 'late') {
+      this.events.log('warn', `a worker did not stop within ${GOODBYE_MS} ms and is terminated`);
+      await Promise.all([this.forward.terminate(), this.overlap.terminate()]);
+    }
+  }
+
+  private watchWorker(worker: Worker, name: 'forward' | 'overlap'): Promise<void> {
+    worker.on('error', (error) => this.fail(`the ${name} worker died: ${error.stack ?? error.message}`));
+    worker.on('message', (message: FromForward | FromOverlap) => {
+      if (name === 'overlap' && message.type === 'failed') this.fail(`the overlap worker failed: ${message.message}`);
+    });
+    return new Promise((resolve) => {
+      worker.on('exit', (code) => {
+        const state = name === 'forward' ? CONTROL.forwardState : CONTROL.overlapState;
+        if (Atomics.load(this.control, state) !== PEER_STATE.ended) Atomics.store(this.control, state, PEER_STATE.dead);
+        this.fail(`the ${name} worker ended with code ${code}`);
+        resolve();
+      });
+    });
+  }
+
+  private fail(message: string): void {
+    if (this.isStopping || this.hasFailed) return;
+    this.hasFailed = true;
+    if (this.watch) clearInterval(this.watch);
+    Atomics.store(this.control, CONTROL.stop, STOP.now);
+    Atomics.store(this.control, CONTROL.abortDecode, 1);
+    this.wakeAll();
+    this.events.fatal(message);
+  }
+
+  private checkHeartbeats(): void {
+    const nowMs = performance.now();
+    const isLate = nowMs - this.watchedAtMs > WATCH_INTERVAL_MS + WATCH_LATE_MS;
+    this.watchedAtMs = nowMs;
+    if (isLate) return;
+    const inEngine = Atomics.load(this.control, CONTROL.forwardInEngine) !== 0;
+    const forwardAge = heartbeatAgeMs(Atomics.load(this.control, CONTROL.forwardHeartbeat));
+    const overlapAge = heartbeatAgeMs(Atomics.load(this.control, CONTROL.overlapHeartbeat));
+    if (forwardAge > (inEngine ? ENGINE_SILENT_MS : SILENT_MS)) {
+      this.fail(
+        `the forward worker hangs${inEngine ? ' inside the engine' : ''}: no sign of life for ${forwardAge} ms`,
+      );
+    } else if (overlapAge > SILENT_MS) {
+      this.fail(`the overlap worker hangs: no sign of life for ${overlapAge} ms`);
+    }
+  }
+
+  private wakeAll(): void {
+    for (const thread of ['main', 'overlap', 'forward'] as const) bellOf(this.core, thread).ring();
+  }
+}

@@ -1,0 +1,185 @@
+import { BATCH_HEADER, BATCH_HEADER_WORDS, NOTICE_WORDS, OP_WORDS, SEGMENT_WORDS } from '../shared/batch-wire.js';
+import { CONTROL, STOP } from '../shared/control-layout.js';
+import type { Doorbell } from '../shared/doorbell.js';
+import { type ContextInfo, type ContextSpec, type Engine, EngineError } from '../shared/engine.js';
+import { heartbeatNow } from '../shared/heartbeat.js';
+import { bellOf, type CoreBuffers, type RingBuffers } from '../shared/pipeline-buffers.js';
+import { RingConsumer } from '../shared/ring.js';
+import {
+  SAMPLE,
+  SAMPLE_FLAGS_DONE,
+  SAMPLE_WORDS,
+  STEP_OUT,
+  STEP_OUT_HEADER_WORDS,
+  STEP_STATUS,
+  stepOutputWords,
+} from '../shared/step-output.js';
+import type { DeviceGaugeWriter } from './device-gauges.js';
+import { ResultPublisher, Stopped } from './result-publisher.js';
+
+/** How long the device owner looks at its ring before it sleeps: a wake-up costs more than a short gap between two steps. Chosen. */
+const SPIN_MS = 0.05;
+/** Longest sleep; also the rate of readings when idle. */
+const IDLE_WAIT_MS = 250;
+/** A context that fails to come back is tried this often, with a growing pause. Chosen: memory pressure passes in seconds or not at all. */
+const REBUILD_ATTEMPTS = 5;
+const REBUILD_PAUSE_MS = 200;
+
+/** Tells the owner of the thread, which alone can log. */
+export type ForwardReport = (level: 'info' | 'warn' | 'error', message: string) => void;
+
+/**
+ * The forward worker's loop: take record → apply → decode → sample → publish. It asks nobody anything. A step that fails costs the
+ * context, not the process: its results are discarded, a new context is made, and the scheduler computes its requests again.
+ */
+export class ForwardLoop {
+  private readonly control: Int32Array;
+  private readonly bell: Doorbell;
+  private readonly batches: RingConsumer;
+  private readonly publisher: ResultPublisher;
+  private readonly output: Int32Array;
+  private epoch: number;
+  private lastStepEndMs = 0;
+  private hadLiveSequences = false;
+
+  constructor(
+    private readonly engine: Engine,
+    private readonly spec: ContextSpec,
+    context: ContextInfo,
+    epoch: number,
+    core: CoreBuffers,
+    rings: RingBuffers,
+    private readonly gauges: DeviceGaugeWriter,
+    private readonly report: ForwardReport,
+  ) {
+    this.control = new Int32Array(core.control);
+    this.bell = bellOf(core, 'forward');
+    this.batches = new RingConsumer(rings.batch);
+    this.publisher = new ResultPublisher(core, rings);
+    this.output = new Int32Array(stepOutputWords(context.sequences));
+    this.epoch = epoch;
+    engine.setAbortFlag(this.control, CONTROL.abortDecode);
+  }
+
+  /** Runs until the stop word says so. @throws Error when the engine cannot go on. */
+  run(): void {
+    try {
+      while (Atomics.load(this.control, CONTROL.stop) !== STOP.now) {
+        this.beat();
+        const seen = this.bell.read();
+        if (this.takeRecord() || this.spin()) continue;
+        this.gauges.refresh(this.engine, performance.now());
+        this.bell.wait(seen, IDLE_WAIT_MS);
+      }
+    } catch (error) {
+      if (!(error instanceof Stopped)) throw error;
+    }
+  }
+
+  private beat(): void {
+    Atomics.store(this.control, CONTROL.forwardHeartbeat, heartbeatNow());
+  }
+
+  /** Looks at the ring for a moment after a step. True: a record is there. */
+  private spin(): boolean {
+    if (!this.hadLiveSequences) return false;
+    const untilMs = this.lastStepEndMs + SPIN_MS;
+    while (performance.now() < untilMs) if (this.batches.peek()) return true;
+    return false;
+  }
+
+  private takeRecord(): boolean {
+    const record = this.batches.peek();
+    if (!record) return false;
+    const words = this.batches.payloadWords;
+    const { at } = record;
+    if (words[at + BATCH_HEADER.totalWords] !== record.lengthWords)
+      throw new Error('a batch record contradicts its length');
+    const startMs = performance.now();
+    const gapMicros = this.hadLiveSequences ? (startMs - this.lastStepEndMs) * 1000 : 0;
+    this.publishNotices(words, at);
+    const failure = this.runStep(words, at);
+    this.publishStep(words, at, startMs);
+    this.batches.release();
+    this.gauges.step(this.output, gapMicros, startMs, this.lastStepEndMs);
+    this.gauges.refresh(this.engine, this.lastStepEndMs);
+    if (failure) this.rebuildContext(failure);
+    return true;
+  }
+
+  private publishNotices(words: Int32Array, at: number): void {
+    const count = words[at + BATCH_HEADER.noticeCount];
+    if (count === 0) return;
+    const noticesAt =
+      at +
+      BATCH_HEADER_WORDS +
+      words[at + BATCH_HEADER.opCount] * OP_WORDS +
+      words[at + BATCH_HEADER.startWords] +
+      words[at + BATCH_HEADER.segmentCount] * SEGMENT_WORDS +
+      words[at + BATCH_HEADER.tokenCount];
+    this.publisher.notices(words, noticesAt, count * NOTICE_WORDS);
+  }
+
+  /** Runs the record's step into `output`. Returns what went wrong with the context, or null. */
+  private runStep(words: Int32Array, at: number): string | null {
+    const { output } = this;
+    output.fill(0, 0, STEP_OUT_HEADER_WORDS);
+    const hasWork = words[at + BATCH_HEADER.segmentCount] > 0 || words[at + BATCH_HEADER.opCount] > 0;
+    if (!hasWork) return null;
+    if (words[at + BATCH_HEADER.epoch] !== this.epoch) {
+      // Planned before the context was lost: its cells are gone, and the scheduler knows by now or soon.
+      output[STEP_OUT.status] = STEP_STATUS.invalidRecord;
+      return null;
+    }
+    Atomics.store(this.control, CONTROL.forwardInEngine, 1);
+    try {
+      this.engine.step(words, at, output);
+    } catch (error) {
+      if (!(error instanceof EngineError)) throw error;
+      output.fill(0, 0, STEP_OUT_HEADER_WORDS);
+      output[STEP_OUT.status] = STEP_STATUS.failed;
+      return error.message;
+    } finally {
+      Atomics.store(this.control, CONTROL.forwardInEngine, 0);
+      this.beat();
+    }
+    const status = output[STEP_OUT.status];
+    return status === STEP_STATUS.ok ? null : `step status ${status}, engine code ${output[STEP_OUT.engineCode]}`;
+  }
+
+  private publishStep(words: Int32Array, at: number, startMs: number): void {
+    const { output } = this;
+    if (output[STEP_OUT.status] !== STEP_STATUS.ok) output[STEP_OUT.sampleCount] = 0;
+    const count = output[STEP_OUT.sampleCount];
+    this.hadLiveSequences = false;
+    for (let i = 0; i < count; i++) {
+      const flags = output[STEP_OUT_HEADER_WORDS + i * SAMPLE_WORDS + SAMPLE.flags];
+      if ((flags & SAMPLE_FLAGS_DONE) === 0) this.hadLiveSequences = true;
+    }
+    this.lastStepEndMs = performance.now();
+    const stepMicros = Math.round((this.lastStepEndMs - startMs) * 1000);
+    this.publisher.step(output, words[at + BATCH_HEADER.stepId], this.epoch, stepMicros);
+  }
+
+  private rebuildContext(reason: string): void {
+    if (Atomics.load(this.control, CONTROL.stop) === STOP.now) throw new Stopped();
+    this.report('error', `a step failed (${reason}): its results are discarded and the context is made anew`);
+    this.hadLiveSequences = false;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const context = this.engine.createContext(this.spec);
+        this.epoch = (this.epoch + 1) | 0;
+        this.gauges.context(context, this.epoch);
+        this.publisher.context(this.epoch, context.cells);
+        return;
+      } catch (error) {
+        if (attempt >= REBUILD_ATTEMPTS) throw error;
+        this.report(
+          'warn',
+          `the context could not be made (${String(error)}): attempt ${attempt} of ${REBUILD_ATTEMPTS}`,
+        );
+        this.bell.wait(this.bell.read(), REBUILD_PAUSE_MS * attempt);
+      }
+    }
+  }
+}

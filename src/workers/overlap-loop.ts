@@ -1,0 +1,177 @@
+import { BATCH_RECORD_TYPE } from '../shared/batch-wire.js';
+import { CONTROL, STOP } from '../shared/control-layout.js';
+import type { Doorbell } from '../shared/doorbell.js';
+import { GaugeWriter } from '../shared/gauges.js';
+import { SCHEDULER_GAUGES, type SchedulerGauge } from '../shared/gauges-layout.js';
+import { heartbeatNow } from '../shared/heartbeat.js';
+import { bellOf, type CoreBuffers, type RingBuffers } from '../shared/pipeline-buffers.js';
+import { RESULT, RESULT_TYPE } from '../shared/result-wire.js';
+import { RingConsumer, RingProducer } from '../shared/ring.js';
+import { SAMPLING } from '../shared/sampling-wire.js';
+import type { SchedulerLimits } from '../shared/scheduler/limits.js';
+import { Scheduler } from '../shared/scheduler/scheduler.js';
+import { SUBMIT, SUBMIT_FLAG, SUBMIT_HEADER_WORDS, SUBMIT_TYPE } from '../shared/submit-wire.js';
+
+/** Records in flight: one that runs and one that waits for it. More would only delay cancels and new requests. */
+const IN_FLIGHT_MAX = 2;
+/** A step that is over sooner than this is followed at once; waiting for company would cost more than it brings. Chosen. */
+const EAGER_STEP_MICROS = 2_000;
+/** Time kept for planning and for waking up, before the running step's expected end. Measured: schedule() of 64 requests and a wake-up. */
+const PLAN_LEAD_MICROS = 1_500;
+/** Longest sleep: bounds how late a stop or a dead peer is noticed. */
+const WAIT_MS = 100;
+
+export interface OverlapOptions {
+  limits: SchedulerLimits;
+  epoch: number;
+  /** False: schedule and forward in lock step. */
+  overlap: boolean;
+  maxWaitMs: number;
+}
+
+/**
+ * The overlap worker's loop: takes requests and results, plans the next step while one runs. It plans late: a request that arrives
+ * while a long step runs still joins the next one.
+ */
+export class OverlapLoop {
+  private readonly control: Int32Array;
+  private readonly bell: Doorbell;
+  private readonly forwardBell: Doorbell;
+  private readonly submit: RingConsumer;
+  private readonly results: RingConsumer;
+  private readonly batches: RingProducer;
+  private readonly gauges: GaugeWriter<SchedulerGauge>;
+  private readonly scheduler: Scheduler;
+  private readonly inFlightMax: number;
+  /** When the oldest step in flight began to run. */
+  private stepStartMs = 0;
+  private lastScheduleMicros = 0;
+  private gaugesAtMs = 0;
+
+  constructor(
+    core: CoreBuffers,
+    rings: RingBuffers,
+    private readonly options: OverlapOptions,
+  ) {
+    this.control = new Int32Array(core.control);
+    this.bell = bellOf(core, 'overlap');
+    this.forwardBell = bellOf(core, 'forward');
+    this.submit = new RingConsumer(rings.submit);
+    this.results = new RingConsumer(rings.result);
+    this.batches = new RingProducer(rings.batch);
+    this.gauges = new GaugeWriter(core.schedulerGauges, SCHEDULER_GAUGES);
+    this.scheduler = new Scheduler(options.limits, options.epoch);
+    this.inFlightMax = options.overlap ? IN_FLIGHT_MAX : 1;
+  }
+
+  /** Runs until the stop word says so. */
+  run(): void {
+    this.writeGauges(performance.now());
+    while (Atomics.load(this.control, CONTROL.stop) !== STOP.now) {
+      Atomics.store(this.control, CONTROL.overlapHeartbeat, heartbeatNow());
+      const seen = this.bell.read();
+      this.takeResults();
+      this.takeRequests();
+      const waitMs = this.planDelayMs(performance.now());
+      if (waitMs > 0 || !this.planStep()) this.bell.wait(seen, waitMs > 0 ? Math.min(waitMs, WAIT_MS) : WAIT_MS);
+    }
+  }
+
+  private takeRequests(): void {
+    const words = this.submit.payloadWords;
+    for (let record = this.submit.peek(); record; record = this.submit.peek()) {
+      const { at } = record;
+      if (record.type === SUBMIT_TYPE.cancel) this.scheduler.cancel(words[at + SUBMIT.request]);
+      else this.submitRequest(words, at, record.lengthWords);
+      this.submit.release();
+    }
+  }
+
+  private submitRequest(words: Int32Array, at: number, lengthWords: number): void {
+    const promptCount = words[at + SUBMIT.promptTokens];
+    const samplingWords = words[at + SUBMIT.samplingWords];
+    if (lengthWords !== SUBMIT_HEADER_WORDS + samplingWords + promptCount)
+      throw new Error('a submit record contradicts itself');
+    const samplingAt = at + SUBMIT_HEADER_WORDS;
+    // slice copies: the ring's room is main's again when this returns.
+    const sampling = words.slice(samplingAt, samplingAt + samplingWords);
+    this.scheduler.submit({
+      id: words[at + SUBMIT.request],
+      promptTokens: words.slice(samplingAt + samplingWords, at + lengthWords),
+      sampling,
+      maxTokens: sampling[SAMPLING.maxTokens],
+      penaltyLastTokens: sampling[SAMPLING.penaltyLastTokens],
+      priority: words[at + SUBMIT.priority],
+      cacheSalt: words[at + SUBMIT.cacheSalt],
+      usesPrefixCache: (words[at + SUBMIT.flags] & SUBMIT_FLAG.noPrefixCache) === 0,
+      arrivedAtMs: performance.now(),
+      maxWaitMs: words[at + SUBMIT.maxWaitMs] || this.options.maxWaitMs,
+    });
+  }
+
+  private takeResults(): void {
+    const words = this.results.payloadWords;
+    for (let record = this.results.peek(); record; record = this.results.peek()) {
+      const { at } = record;
+      if (record.type === RESULT_TYPE.context) {
+        this.scheduler.applyContext(this.options.limits, words[at + RESULT.epoch]);
+      } else {
+        this.scheduler.applyResult(words, at);
+        this.stepStartMs = performance.now();
+      }
+      this.results.release();
+    }
+  }
+
+  /** Milliseconds until the next step should be planned; 0: now. Infinity: not before a result. */
+  private planDelayMs(nowMs: number): number {
+    const { inFlightCount, currentStepMicros } = this.scheduler;
+    if (inFlightCount === 0) return 0;
+    if (inFlightCount >= this.inFlightMax) return Number.POSITIVE_INFINITY;
+    if (currentStepMicros < EAGER_STEP_MICROS) return 0;
+    const planAtMs = this.stepStartMs + (currentStepMicros - PLAN_LEAD_MICROS) / 1000;
+    return Math.max(0, planAtMs - nowMs);
+  }
+
+  /** Plans and sends one record. False: there was nothing to send, or no room for it. */
+  private planStep(): boolean {
+    const startMs = performance.now();
+    const { scheduler, batches } = this;
+    const { plan } = scheduler;
+    if (!scheduler.schedule(startMs)) {
+      this.writeGauges(startMs);
+      return false;
+    }
+    const at = batches.reserve(BATCH_RECORD_TYPE, plan.totalWords);
+    // The ring holds eight of the largest records and two are in flight: no room means that the peer lost its place.
+    if (at < 0) throw new Error('the batch ring is full with fewer records in flight than it holds');
+    plan.encode(batches.payloadWords, at);
+    batches.commit();
+    if (scheduler.inFlightCount === 0) this.stepStartMs = performance.now();
+    scheduler.sent();
+    this.forwardBell.ring();
+    this.lastScheduleMicros = (performance.now() - startMs) * 1000;
+    this.writeGauges(startMs);
+    return true;
+  }
+
+  /** At most every few milliseconds: a step may take fifty microseconds, and nobody reads that often. */
+  private writeGauges(nowMs: number): void {
+    const idle = this.scheduler.inFlightCount === 0;
+    if (!idle && nowMs - this.gaugesAtMs < 5) return;
+    this.gaugesAtMs = nowMs;
+    const { scheduler } = this;
+    const cells = scheduler.cellCounts();
+    this.gauges.write({
+      kvCachedTokens: cells.cached,
+      kvActiveTokens: cells.used - cells.cached,
+      plannedChunkTokens: this.options.limits.chunkTokens,
+      liveChunkTokens: scheduler.chunkTokens || this.options.limits.chunkTokens,
+      runningCap: this.options.limits.runningCap,
+      runningRequests: scheduler.runningCount,
+      waitingRequests: scheduler.waitingCount,
+      ...scheduler.counters,
+      lastScheduleMicros: this.lastScheduleMicros,
+    });
+  }
+}

@@ -1,0 +1,106 @@
+import os from 'node:os';
+import type { DeviceInfo, ModelInfo } from '../shared/engine.js';
+import { ExactCostModel } from '../shared/memory/exact-cost-model.js';
+import { type DeviceMemory, deviceMemoryOf, headroomOf } from '../shared/memory/headroom.js';
+import type { Plan } from '../shared/memory/plan-types.js';
+import { planContext } from '../shared/memory/planner.js';
+import { DeviceGaugeWriter } from './device-gauges.js';
+import type { OpenedEngine } from './open-engine.js';
+import type { ForwardData, ForwardReady, FromForward } from './worker-messages.js';
+
+/** Progress is reported at most this often: the bar needs no more, and each report is a message. Chosen. */
+const PROGRESS_STEP = 0.01;
+
+export interface StartedForward {
+  ready: ForwardReady;
+  gauges: DeviceGaugeWriter;
+}
+
+/** Load → measure → plan → create the context. Returns null after it has told main of a refusal. @throws EngineError. */
+export function startForward(
+  { engine, vocabularyOf }: OpenedEngine,
+  data: ForwardData,
+  post: (message: FromForward) => void,
+): StartedForward | null {
+  const loadStartMs = performance.now();
+  const model = engine.loadModel(data.model, progressReporter(post));
+  const memory = memoryOf(engine.devices(), data.model.devices);
+  const gauges = new DeviceGaugeWriter(data.core.deviceGauges, (readings) => headroomOf(readings, memory).bytes);
+  const planStartMs = performance.now();
+  const costs = new ExactCostModel((spec) => engine.measure(spec), memory, os.availableParallelism());
+  const plan = planContext(
+    {
+      model: { trainContextTokens: model.trainContextTokens, weightsBytes: model.sizeBytes },
+      machine: {
+        memory,
+        readings: engine.readings(),
+        uncountedWeightsBytes: uncountedWeights(model, memory, data.model.useMmap),
+        threads: data.threads,
+        promptThreads: data.promptThreads,
+      },
+      flags: data.flags,
+    },
+    costs,
+  );
+  if (plan.refused) {
+    post({ type: 'refused', refusal: plan });
+    return null;
+  }
+  const planMs = performance.now() - planStartMs;
+  const context = engine.createContext(plan.spec);
+  const epoch = 1;
+  gauges.context(context, epoch);
+  gauges.set({ engineThreads: data.threads, kvTotalTokens: totalCells(plan) });
+  gauges.refresh(engine, performance.now());
+  return {
+    gauges,
+    ready: {
+      type: 'ready',
+      model,
+      plan,
+      spec: plan.spec,
+      context,
+      epoch,
+      pieces: sharedPieces(vocabularyOf(model)),
+      loadMs: planStartMs - loadStartMs,
+      planMs,
+      measureCount: costs.measureCount,
+    },
+  };
+}
+
+function progressReporter(post: (message: FromForward) => void): (fraction: number) => boolean {
+  let reported = -1;
+  return (fraction) => {
+    if (fraction - reported >= PROGRESS_STEP || fraction === 1) {
+      reported = fraction;
+      post({ type: 'progress', fraction });
+    }
+    return true;
+  };
+}
+
+/** Where the memory is that the chosen devices compute in. */
+export function memoryOf(devices: DeviceInfo[], chosen: string[]): DeviceMemory {
+  const used = chosen.length > 0 ? devices.filter((device) => chosen.includes(device.name)) : devices;
+  const gpu = used.find((device) => device.kind === 'gpu' || device.kind === 'integrated-gpu');
+  return gpu ? deviceMemoryOf(gpu) : 'host';
+}
+
+/** Weights mapped from a file are file cache to the kernel, which it counts as available; they are needed all the same. */
+function uncountedWeights(model: ModelInfo, memory: DeviceMemory, useMmap: boolean): number {
+  return memory === 'host' && useMmap ? model.sizeBytes : 0;
+}
+
+function totalCells(plan: Plan): number {
+  return plan.layout === 'shared' ? plan.cells : plan.cells * plan.spec.sequences;
+}
+
+function sharedPieces(vocabulary: { pieces(withControl: boolean): { offsets: Int32Array; bytes: Uint8Array } }) {
+  const { offsets, bytes } = vocabulary.pieces(false);
+  const sharedOffsets = new Int32Array(new SharedArrayBuffer(offsets.byteLength));
+  const sharedBytes = new Uint8Array(new SharedArrayBuffer(bytes.byteLength));
+  sharedOffsets.set(offsets);
+  sharedBytes.set(bytes);
+  return { offsets: sharedOffsets, bytes: sharedBytes };
+}

@@ -1,0 +1,49 @@
+/** What travels by postMessage: start-up, errors, goodbyes. Everything on the hot path goes through shared memory. */
+import type { ContextInfo, ContextSpec, ModelInfo, ModelOptions } from '../shared/engine.js';
+import type { Plan, PlanFlags, Refusal } from '../shared/memory/plan-types.js';
+import type { CoreBuffers, RingBuffers } from '../shared/pipeline-buffers.js';
+import type { FakeEngineOptions } from './fake-options.js';
+import type { OverlapOptions } from './overlap-loop.js';
+
+export interface ForwardData {
+  core: CoreBuffers;
+  /** null: the engine of the addon. */
+  fake: Partial<FakeEngineOptions> | null;
+  model: ModelOptions;
+  flags: PlanFlags;
+  threads: number;
+  promptThreads: number;
+  warmup: boolean;
+}
+
+/** Everything that main needs to know of the loaded model and the context that stands. */
+export interface ForwardReady {
+  type: 'ready';
+  model: ModelInfo;
+  plan: Plan;
+  spec: ContextSpec;
+  context: ContextInfo;
+  epoch: number;
+  /** Bytes of every token, in shared memory. */
+  pieces: { offsets: Int32Array; bytes: Uint8Array };
+  loadMs: number;
+  planMs: number;
+  measureCount: number;
+}
+
+export type FromForward =
+  | { type: 'progress'; fraction: number }
+  | { type: 'log'; level: 'info' | 'warn' | 'error'; message: string }
+  | ForwardReady
+  | { type: 'refused'; refusal: Refusal }
+  | { type: 'failed'; code: string; message: string }
+  | { type: 'ended' };
+
+export type ToForward = { type: 'rings'; rings: RingBuffers };
+
+export interface OverlapData {
+  core: CoreBuffers;
+}
+
+export type ToOverlap = { type: 'start'; rings: RingBuffers; options: OverlapOptions };
+export type FromOverlap = { type: 'online' } | { type: 'failed'; message: string } | { type: 'ended' };

@@ -1,0 +1,122 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { OP_KIND } from '../../src/shared/batch-wire.js';
+import type { KvLayout } from '../../src/shared/engine.js';
+import { startWordsMax } from '../../src/shared/pipeline-buffers.js';
+import { STEP_STATUS } from '../../src/shared/step-output.js';
+import { fakeCompletion } from '../../src/workers/fake-tokens.js';
+import { LIMITS, SchedulerHarness } from '../support/scheduler-harness.js';
+
+/** A prompt of a few shared openings, so that prefixes meet, fork and repeat. */
+const prompt = fc
+  .tuple(
+    fc.constantFrom(0, 1, 2),
+    fc.integer({ min: 0, max: 120 }),
+    fc.array(fc.integer({ min: 65, max: 90 }), { minLength: 1, maxLength: 40 }),
+  )
+  .map(([opening, length, rest]) => [...Array.from({ length }, (_, i) => 97 + ((i * (opening + 1)) % 26)), ...rest]);
+
+type Action =
+  | { kind: 'submit'; prompt: number[]; maxTokens: number; priority: number; salt: number; cache: boolean }
+  | { kind: 'cancel'; which: number }
+  | { kind: 'plan' }
+  | { kind: 'run' };
+
+const action: fc.Arbitrary<Action> = fc.oneof(
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant('submit' as const),
+      prompt,
+      maxTokens: fc.integer({ min: 1, max: 40 }),
+      priority: fc.integer({ min: 0, max: 2 }),
+      salt: fc.constantFrom(0, 0, 0, 7),
+      cache: fc.constantFrom(true, true, false),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('cancel' as const), which: fc.nat(20) }) },
+  { weight: 5, arbitrary: fc.constant({ kind: 'plan' as const }) },
+  { weight: 5, arbitrary: fc.constant({ kind: 'run' as const }) },
+);
+
+const world = fc.record({
+  layout: fc.constantFrom<KvLayout>('shared', 'private'),
+  canTrim: fc.boolean(),
+  sequences: fc.integer({ min: 1, max: 5 }),
+  cells: fc.constantFrom(256, 512),
+  chunkTokens: fc.constantFrom(16, 64),
+  failures: fc.uniqueArray(fc.integer({ min: 1, max: 60 }), { maxLength: 3 }),
+  actions: fc.array(action, { maxLength: 60 }),
+});
+
+t.test(
+  'every request gets the tokens it would get alone, whatever runs, ends, fails or is taken from it',
+  async (t) => {
+    const seen = { preemptions: 0, evictions: 0, hits: 0, copies: 0 };
+    fc.assert(
+      fc.property(world, (w) => {
+        const limits = {
+          ...LIMITS,
+          layout: w.layout,
+          canTrim: w.canTrim,
+          sequences: w.sequences,
+          runningCap: w.sequences,
+          cells: w.cells,
+          contextTokens: 256,
+          chunkTokens: w.chunkTokens,
+          batchTokens: 80,
+          startWords: startWordsMax(256),
+        };
+        const ends = { endOfGenerationProbability: 0.03 };
+        const harness = new SchedulerHarness(limits, {
+          ...ends,
+          // A step of the same request may fail twice, not three times: the third would rightly end it.
+          failAtStep: w.failures.slice(0, 2).map((step) => ({ step, status: STEP_STATUS.failed })),
+        });
+        const submitted: { prompt: number[]; maxTokens: number }[] = [];
+        const cancelled = new Set<number>();
+        for (const a of w.actions) {
+          if (a.kind === 'submit') {
+            submitted.push(a);
+            harness.submit(submitted.length, a.prompt, {
+              priority: a.priority,
+              cacheSalt: a.salt,
+              usesPrefixCache: a.cache,
+              params: { maxTokens: a.maxTokens },
+            });
+          } else if (a.kind === 'cancel' && submitted.length > 0) {
+            const id = (a.which % submitted.length) + 1;
+            if (harness.outcome(id).end === '') cancelled.add(id);
+            harness.scheduler.cancel(id);
+          } else if (a.kind === 'plan' && harness.recordsInFlight < 2) harness.plan();
+          else if (a.kind === 'run') harness.run();
+        }
+        harness.drain();
+        submitted.forEach(({ prompt, maxTokens }, i) => {
+          const id = i + 1;
+          const { tokens, end } = harness.outcome(id);
+          const expected = fakeCompletion(prompt, maxTokens, ends);
+          if (cancelled.has(id) && end === 'cancelled') {
+            if (JSON.stringify(tokens) !== JSON.stringify(expected.slice(0, tokens.length)))
+              throw new Error(`request ${id}: cancelled with ${tokens}`);
+          } else {
+            if (JSON.stringify(tokens) !== JSON.stringify(expected))
+              throw new Error(`request ${id}: got ${tokens}, expected ${expected}`);
+            if (end !== 'stop' && end !== 'length') throw new Error(`request ${id} ended as '${end}'`);
+          }
+        });
+        if (harness.scheduler.activeCount !== 0) throw new Error('a request was left behind');
+        const { used, cached } = harness.scheduler.cellCounts();
+        if (used !== cached) throw new Error('cells are held by nobody');
+        const { counters } = harness.scheduler;
+        seen.preemptions += counters.preemptions;
+        seen.evictions += counters.evictions;
+        seen.hits += counters.prefixHitTokens;
+        seen.copies += harness.ops.filter(([kind]) => kind === OP_KIND.copy).length;
+      }),
+      { numRuns: 1000 },
+    );
+    // A world in which nothing is ever taken away would prove little.
+    for (const [what, count] of Object.entries(seen)) t.ok(count > 50, `${what}: ${count}`);
+  },
+);
