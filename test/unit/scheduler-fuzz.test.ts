@@ -11,7 +11,7 @@ import { LIMITS, SchedulerHarness } from '../support/scheduler-harness.js';
 const prompt = fc
   .tuple(
     fc.constantFrom(0, 1, 2),
-    fc.integer({ min: 0, max: 120 }),
+    fc.integer({ min: 0, max: 150 }),
     fc.array(fc.integer({ min: 65, max: 90 }), { minLength: 1, maxLength: 40 }),
   )
   .map(([opening, length, rest]) => [...Array.from({ length }, (_, i) => 97 + ((i * (opening + 1)) % 26)), ...rest]);
@@ -28,7 +28,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
     arbitrary: fc.record({
       kind: fc.constant('submit' as const),
       prompt,
-      maxTokens: fc.integer({ min: 1, max: 40 }),
+      maxTokens: fc.integer({ min: 1, max: 60 }),
       priority: fc.integer({ min: 0, max: 2 }),
       salt: fc.constantFrom(0, 0, 0, 7),
       cache: fc.constantFrom(true, true, false),
@@ -46,7 +46,7 @@ const world = fc.record({
   cells: fc.constantFrom(256, 512),
   chunkTokens: fc.constantFrom(16, 64),
   failures: fc.uniqueArray(fc.integer({ min: 1, max: 60 }), { maxLength: 3 }),
-  actions: fc.array(action, { maxLength: 60 }),
+  actions: fc.array(action, { minLength: 30, maxLength: 150, size: 'max' }),
 });
 
 t.test(
@@ -114,9 +114,9 @@ t.test(
         seen.hits += counters.prefixHitTokens;
         seen.copies += harness.ops.filter(([kind]) => kind === OP_KIND.copy).length;
       }),
-      { numRuns: 1000 },
+      { numRuns: 500 },
     );
     // A world in which nothing is ever taken away would prove little.
-    for (const [what, count] of Object.entries(seen)) t.ok(count > 50, `${what}: ${count}`);
+    for (const [what, count] of Object.entries(seen)) t.ok(count > 5, `${what}: ${count}`);
   },
 );
