@@ -18,11 +18,21 @@ const prompt = fc
 
 type Action =
   | { kind: 'submit'; prompt: number[]; maxTokens: number; priority: number; salt: number; cache: boolean }
+  /** The next turn of a conversation: an earlier prompt, its answer so far, and more. */
+  | { kind: 'goOn'; which: number; maxTokens: number }
   | { kind: 'cancel'; which: number }
   | { kind: 'plan' }
   | { kind: 'run' };
 
 const action: fc.Arbitrary<Action> = fc.oneof(
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('goOn' as const),
+      which: fc.nat(20),
+      maxTokens: fc.integer({ min: 1, max: 30 }),
+    }),
+  },
   {
     weight: 3,
     arbitrary: fc.record({
@@ -84,6 +94,11 @@ t.test(
               usesPrefixCache: a.cache,
               params: { maxTokens: a.maxTokens },
             });
+          } else if (a.kind === 'goOn' && submitted.length > 0) {
+            const which = a.which % submitted.length;
+            const prompt = [...submitted[which].prompt, ...harness.outcome(which + 1).tokens, 66, 67].slice(0, 190);
+            submitted.push({ prompt, maxTokens: a.maxTokens });
+            harness.submit(submitted.length, prompt, { params: { maxTokens: a.maxTokens } });
           } else if (a.kind === 'cancel' && submitted.length > 0) {
             const id = (a.which % submitted.length) + 1;
             if (harness.outcome(id).end === '') cancelled.add(id);
