@@ -14,7 +14,7 @@ import { finishError } from './finish-error.js';
 import type { GenerationListener, GenerationRequest, Pipeline, SampledToken } from './pipeline-types.js';
 import { SubmitWriter } from './submit-writer.js';
 import { TokenReader } from './token-reader.js';
-import { WorkerSet } from './worker-set.js';
+import { type WatchLimits, WorkerSet } from './worker-set.js';
 
 /** Records taken before sockets get their turn. Chosen: some milliseconds of work. */
 const DRAIN_RECORDS = 256;
@@ -30,6 +30,8 @@ export interface PipelineOptions {
   modelPath: string;
   /** Tests: the fake engine instead of the addon's. */
   fake?: Partial<FakeEngineOptions>;
+  /** Tests: shorter silences. */
+  watch?: WatchLimits;
   onProgress?: (fraction: number) => void;
   log?: (level: 'info' | 'warn' | 'error', message: string) => void;
 }
@@ -38,11 +40,12 @@ export interface PipelineOptions {
 export async function startPipeline(options: PipelineOptions): Promise<WorkerPipeline> {
   const core = createCoreBuffers();
   let onFatal: (message: string) => void = () => {};
-  const workers = new WorkerSet(core, forwardData(options, core), {
-    progress: (fraction) => options.onProgress?.(fraction),
-    log: (level, message) => options.log?.(level, message),
-    fatal: (message) => onFatal(message),
-  });
+  const events = {
+    progress: (fraction: number) => options.onProgress?.(fraction),
+    log: (level: 'info' | 'warn' | 'error', message: string) => options.log?.(level, message),
+    fatal: (message: string) => onFatal(message),
+  };
+  const workers = new WorkerSet(core, forwardData(options, core), events, options.watch);
   try {
     const ready = await workers.ready();
     const pipeline = new WorkerPipeline(options.config, ready, core, workers);

@@ -14,15 +14,26 @@ import type {
 } from '../workers/worker-messages.js';
 import { StartError } from './start-error.js';
 
-const WATCH_INTERVAL_MS = 1_000;
-/** A thread outside the engine beats at least four times a second. Chosen: long enough for a machine that swaps. */
-const SILENT_MS = 15_000;
-/** One call into the engine is one step. Chosen: the slowest step seen (2048 tokens of a 30 GB model on two cores) takes a minute. */
-const ENGINE_SILENT_MS = 300_000;
+/** How long a silence is taken for life, ms. */
+export interface WatchLimits {
+  intervalMs: number;
+  /** A thread outside the engine beats at least four times a second. */
+  silentMs: number;
+  /** One call into the engine is one step. */
+  engineSilentMs: number;
+  /** How long a worker may take to say goodbye before it is terminated. It ends between two steps. */
+  goodbyeMs: number;
+}
+
+/** Chosen: long enough for a machine that swaps, and for 2048 tokens of a 30 GB model on two cores. */
+export const WATCH_DEFAULTS: WatchLimits = {
+  intervalMs: 1_000,
+  silentMs: 15_000,
+  engineSilentMs: 300_000,
+  goodbyeMs: 10_000,
+};
 /** The watch itself came this late: the machine slept, and every heartbeat is old for that reason. */
 const WATCH_LATE_MS = 5_000;
-/** How long a worker may take to say goodbye before it is terminated. It ends between two steps. Chosen. */
-const GOODBYE_MS = 10_000;
 
 export interface WorkerSetEvents {
   progress(fraction: number): void;
@@ -46,6 +57,7 @@ export class WorkerSet {
     private readonly core: CoreBuffers,
     data: ForwardData,
     private readonly events: WorkerSetEvents,
+    private readonly limits: WatchLimits = WATCH_DEFAULTS,
   ) {
     this.control = new Int32Array(core.control);
     const overlapData: OverlapData = { core };
@@ -89,7 +101,7 @@ export class WorkerSet {
     this.forward.postMessage(toForward);
     this.overlap.postMessage(toOverlap);
     this.watchedAtMs = performance.now();
-    this.watch = setInterval(() => this.checkHeartbeats(), WATCH_INTERVAL_MS);
+    this.watch = setInterval(() => this.checkHeartbeats(), this.limits.intervalMs);
     this.watch.unref();
   }
 
@@ -100,11 +112,11 @@ export class WorkerSet {
     Atomics.store(this.control, CONTROL.stop, STOP.now);
     Atomics.store(this.control, CONTROL.abortDecode, 1);
     this.wakeAll();
-    const deadline = new Promise((resolve) => setTimeout(resolve, GOODBYE_MS, 'late').unref());
+    const deadline = new Promise((resolve) => setTimeout(resolve, this.limits.goodbyeMs, 'late').unref());
     // A worker that never got its rings waits for a message, not for the stop word.
     if (this.watch === null) await Promise.all([this.forward.terminate(), this.overlap.terminate()]);
     if ((await Promise.race([this.exits, deadline])) === 'late') {
-      this.events.log('warn', `a worker did not stop within ${GOODBYE_MS} ms and is terminated`);
+      this.events.log('warn', `a worker did not stop within ${this.limits.goodbyeMs} ms and is terminated`);
       await Promise.all([this.forward.terminate(), this.overlap.terminate()]);
     }
   }
@@ -136,17 +148,17 @@ export class WorkerSet {
 
   private checkHeartbeats(): void {
     const nowMs = performance.now();
-    const isLate = nowMs - this.watchedAtMs > WATCH_INTERVAL_MS + WATCH_LATE_MS;
+    const isLate = nowMs - this.watchedAtMs > this.limits.intervalMs + WATCH_LATE_MS;
     this.watchedAtMs = nowMs;
     if (isLate) return;
     const inEngine = Atomics.load(this.control, CONTROL.forwardInEngine) !== 0;
     const forwardAge = heartbeatAgeMs(Atomics.load(this.control, CONTROL.forwardHeartbeat));
     const overlapAge = heartbeatAgeMs(Atomics.load(this.control, CONTROL.overlapHeartbeat));
-    if (forwardAge > (inEngine ? ENGINE_SILENT_MS : SILENT_MS)) {
+    if (forwardAge > (inEngine ? this.limits.engineSilentMs : this.limits.silentMs)) {
       this.fail(
         `the forward worker hangs${inEngine ? ' inside the engine' : ''}: no sign of life for ${forwardAge} ms`,
       );
-    } else if (overlapAge > SILENT_MS) {
+    } else if (overlapAge > this.limits.silentMs) {
       this.fail(`the overlap worker hangs: no sign of life for ${overlapAge} ms`);
     }
   }

@@ -1,6 +1,6 @@
 /** The whole pipeline — main, overlap worker, forward worker, rings — over the fake engine. */
 
-import { startPipeline, type WorkerPipeline } from '../../src/main/pipeline.js';
+import { type PipelineOptions, startPipeline, type WorkerPipeline } from '../../src/main/pipeline.js';
 import type { FinishReason, GenerationRequest } from '../../src/main/pipeline-types.js';
 import { type ConfigInput, parseConfig } from '../../src/shared/config.js';
 import type { PlimsollError } from '../../src/shared/errors.js';
@@ -11,13 +11,13 @@ import { GREEDY } from './scheduler-harness.js';
 export function startFakePipeline(
   fake: Partial<FakeEngineOptions> = {},
   settings: ConfigInput = {},
-  log?: (level: string, message: string) => void,
+  extra: Pick<PipelineOptions, 'log' | 'watch'> = {},
 ): Promise<WorkerPipeline> {
   return startPipeline({
     config: parseConfig({ contextTokens: 2048, maxRunningRequests: 8, chunkTokens: 256, ...settings }),
     modelPath: 'fake.gguf',
     fake,
-    ...(log && { log }),
+    ...extra,
   });
 }
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRequest } from 'fastify';
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRequest, LogController } from 'fastify';
 import { PlimsollError } from '../../shared/errors.js';
 import { Metrics } from '../metrics.js';
 import type { Pipeline } from '../pipeline-types.js';
@@ -91,7 +91,7 @@ function makeFastify({ config, logger }: ServerOptions): FastifyInstance {
   const app = Fastify({
     loggerInstance: logger,
     // Ours says less: a URL may hold what a user wrote.
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: config.bodyLimitBytes,
     requestTimeout: config.requestTimeoutMs,
     keepAliveTimeout: config.keepAliveTimeoutMs,
