@@ -32,7 +32,7 @@ Membership memory_membership(std::string_view text) {
     const std::string controllers = "," + std::string(line.substr(first + 1, second - first - 1)) + ",";
     const bool version1 = controllers.find(",memory,") != std::string::npos;
     const bool version2 = line.substr(0, first) == "0" && controllers == ",,";
-    if (version1 || (version2 && !result.found))
+    if (version1 || version2)
       result = {true, version2, std::string(line.substr(second + 1))};
     return !version1;
   });
