@@ -107,6 +107,8 @@ function makeFastify({ config, logger }: ServerOptions): FastifyInstance {
     },
     clientErrorHandler,
   });
+  // A JSON body under another type is refused, not guessed at: text/plain is what a page may send anywhere without asking (CORS).
+  app.removeContentTypeParser('text/plain');
   app.server.maxConnections = config.connectionsMax;
   return app;
 }
