@@ -182,18 +182,16 @@ double CgroupReader::limit_of(const Level& level, bool own) {
   return std::min(limit, field(level.stat.read(buffer_), "hierarchical_memory_limit").value_or(no_limit_bytes));
 }
 
-// Both file lists, as the kernel's own MemAvailable counts them, but less what is mapped, dirty or being written:
-// mapped files here are first of all our weights, and a server that reads those from disk again at each step has lost
-// its memory.
+// Both file lists, mapped files among them, as MemAvailable counts them: whoever maps weights subtracts those from both
+// readings alike. Dirty pages have to be written first, and a full disk or a slow one makes that never.
 double CgroupReader::reclaimable_of(const Level& level) {
   const std::string_view stat = level.stat.read(buffer_);
   const auto value = [&](const char* version1, const char* version2) {
     return field(stat, version2_ ? version2 : version1).value_or(0);
   };
   const double file = value("total_inactive_file", "inactive_file") + value("total_active_file", "active_file");
-  const double kept = value("total_mapped_file", "file_mapped") + value("total_dirty", "file_dirty") +
-                      value("total_writeback", "file_writeback");
-  return std::max(file - kept, 0.0);
+  const double dirty = value("total_dirty", "file_dirty") + value("total_writeback", "file_writeback");
+  return std::max(file - dirty, 0.0);
 }
 
 } // namespace plimsoll

@@ -10,14 +10,15 @@ extern "C" {
 // Bytes, as doubles because they go to Float64 gauges as they are. 0 where a source does not exist.
 struct plimsoll_host_readings {
   double system_total_bytes;
-  // Linux: MemAvailable. macOS: free (speculative pages are part of it), inactive and purgeable. Both count file pages
-  // that this process maps (weights loaded with mmap) as available, although taking them away would stall every step.
+  // Linux: MemAvailable. macOS: free (speculative pages are part of it), inactive and purgeable. Like the reclaimable
+  // bytes below, it counts file pages that are mapped, so weights loaded with mmap look available although they are in
+  // use.
   double system_available_bytes;
   // The control group that leaves the least room, of this process's own and all above it; its three numbers belong
   // together. 0: no limit anywhere.
   double cgroup_limit_bytes;
   double cgroup_used_bytes;
-  // Clean file cache that nobody has mapped: what the kernel takes back before it kills.
+  // Clean file cache: what the kernel takes back before it kills.
   double cgroup_reclaimable_bytes;
   // Memory that exists only because of this process, swapped or compressed pages included, mapped files excluded.
   double process_footprint_bytes;
