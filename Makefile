@@ -1,10 +1,10 @@
 # `make` lists what there is. The work is done by scripts/*.mjs, which also run without make.
 .DEFAULT_GOAL := help
-.PHONY: help install build serve test test-models $(addprefix test-,unit addon pipeline http model conformance) coverage lint format \
+.PHONY: help install build serve test test-models $(addprefix test-,unit addon pipeline http download model conformance) coverage lint format \
 	engine engine-cuda peer bench-pipeline bench-serve conformance sanitize clean
 
 NODE ?= node
-LAYERS := unit addon pipeline http model conformance
+LAYERS := unit addon pipeline http download model conformance
 
 # Without Node.js every target would only say "node: not found".
 ifeq ($(shell command -v $(NODE) 2>/dev/null),)
@@ -36,6 +36,7 @@ test-unit: install ## the tests that need no addon
 test-addon: ## the addon's tests
 test-pipeline: ## rings and worker threads, with the fake engine and with a model
 test-http: ## the HTTP interface
+test-download: ## fetching models, from a local server
 test-model: ## greedy equality and the like, with real weights
 test-conformance: ## the load line's vectors
 $(addprefix test-,$(filter-out unit,$(LAYERS))): build test-models
@@ -45,9 +46,9 @@ $(addprefix test-,$(filter-out unit,$(LAYERS))): build test-models
 test-models: install ## fetch the models that the tests use, once
 	@if [ -f scripts/fetch-test-models.mjs ]; then $(NODE) scripts/fetch-test-models.mjs; fi
 
-coverage: install ## line and branch coverage of the unit tests, with thresholds for src/shared
+coverage: install ## coverage of src/shared by the tests that need no addon; fails below the thresholds
 	@$(NODE) scripts/build.mjs --tests --without-addon
-	@$(NODE) node_modules/c8/bin/c8.js $(NODE) scripts/run-tests.mjs unit
+	@$(NODE) node_modules/c8/bin/c8.js $(NODE) scripts/run-tests.mjs unit conformance
 
 lint: install ## check style and common mistakes
 	@$(NODE) node_modules/@biomejs/biome/bin/biome check --error-on-warnings .

@@ -19,6 +19,7 @@ const layers = {
   addon: { jobs: 1, timeoutMs: 180_000 },
   pipeline: { jobs: 1, timeoutMs: 180_000 },
   http: { jobs: 1, timeoutMs: 180_000 },
+  download: { jobs: 1, timeoutMs: 180_000 },
   model: { jobs: 1, timeoutMs: 600_000 },
   conformance: { jobs: 1, timeoutMs: 180_000 },
 };
