@@ -41,8 +41,8 @@ export interface ReplyPlan {
 }
 
 /**
- * Runs a request from preparation to its last byte. `prepare` gets a signal that aborts when the client goes; until the reply is
- * complete the request counts as in flight for a drain.
+ * Runs a request from preparation to its last byte. `prepare` gets a signal that aborts when the client goes. The request counts as in
+ * flight for a drain until its response is closed: its last bytes have left, or never will.
  */
 export async function respond(
   context: RouteContext,
@@ -51,6 +51,8 @@ export async function respond(
   prepare: (backend: Backend, signal: AbortSignal) => Promise<ReplyPlan>,
 ): Promise<unknown> {
   const backend = context.serving.require();
+  // Gone while its body was read: no close will be heard any more.
+  if (request.raw.socket.destroyed) return reply.hijack();
   const abort = new AbortController();
   let generation: Generation | null = null;
   let ending: PlimsollError | null = null;
@@ -64,6 +66,7 @@ export async function respond(
   const onClose = () => {
     abort.abort();
     generation?.cancel();
+    context.serving.leave(lease);
   };
   context.serving.enter(lease);
   reply.raw.once('close', onClose);
@@ -79,8 +82,6 @@ export async function respond(
     return await (plan.body.stream ? stream : collect)(context, backend, request, reply, plan, create);
   } catch (error) {
     throw ending ?? error;
-  } finally {
-    context.serving.leave(lease);
   }
 }
 

@@ -59,7 +59,11 @@ export function samplingFields(config: HttpConfig) {
     repeat_last_n: optional(integer(-1, INT32_MAX)),
     logit_bias: optional(logitBias),
     ignore_eos: optional(boolean),
-    grammar: optional(text(GRAMMAR_MAX_BYTES)),
+    grammar: optional(
+      text(GRAMMAR_MAX_BYTES).refine((value) => Buffer.byteLength(value) <= GRAMMAR_MAX_BYTES, {
+        error: `must have at most ${GRAMMAR_MAX_BYTES} bytes`,
+      }),
+    ),
     priority: optional(integer(-INT32_MAX, INT32_MAX)),
     cache_salt: optional(z.union([z.string().max(1024), z.int()], { error: 'must be a string or an integer' })),
     cache_prompt: optional(boolean),

@@ -15,6 +15,9 @@ export interface Lease {
   abort: (error: PlimsollError) => void;
 }
 
+/** For the last words of requests that were ended: they are short, and a client that does not read them is not waited for. Chosen. */
+const LAST_BYTES_MS = 1000;
+
 /** Whether requests are taken, with what, and which are in flight. */
 export class Serving {
   private backend: Backend | null = null;
@@ -65,13 +68,15 @@ export class Serving {
   /** Refuses new work, waits for what is in flight, and ends what is left after `timeoutMs`. Returns how many had to be ended. */
   async drain(timeoutMs: number): Promise<number> {
     this.isDraining = true;
-    if (this.leases.size > 0) await this.idleOrTimeout(timeoutMs);
+    await this.idleOrTimeout(timeoutMs);
     const late = [...this.leases];
     for (const lease of late) lease.abort(new PlimsollError('draining', 'The server is shutting down.'));
+    await this.idleOrTimeout(LAST_BYTES_MS);
     return late.length;
   }
 
   private idleOrTimeout(timeoutMs: number): Promise<void> {
+    if (this.leases.size === 0) return Promise.resolve();
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, timeoutMs);
       this.onIdle = () => {
