@@ -57,19 +57,17 @@ async function buildAddon(sanitize) {
   rmSync(stamp, { force: true });
   const headers = process.env.npm_config_nodedir ?? nodeHeadersFolder();
   if (!headers) say('addon: this Node.js came without its headers; node-gyp downloads them');
-  const args = [
-    'node_modules/node-gyp/bin/node-gyp.js',
-    'configure',
-    'build',
-    '-C',
-    'addon',
-    '--jobs=max',
-    '--loglevel=warn',
-  ];
-  if (headers) args.push(`--nodedir=${headers}`);
-  args.push('--', `-Dsanitize=${sanitize ? sanitizers : ''}`);
-  if ((await run(process.execPath, args, { env: nodeGypEnvironment(source) })) !== 0) {
-    throw new StepError('the addon did not compile', 'the compiler’s own message is above');
+  const common = ['node_modules/node-gyp/bin/node-gyp.js', '-C', 'addon', '--loglevel=warn'];
+  if (headers) common.push(`--nodedir=${headers}`);
+  // Two calls: what follows the double dash goes to gyp in the first, and would go to make in the second.
+  const define = ['--', `-Dsanitize=${sanitize ? sanitizers : ''}`];
+  for (const step of [
+    ['configure', ...define],
+    ['build', '--jobs=max'],
+  ]) {
+    if ((await run(process.execPath, [...common, ...step], { env: nodeGypEnvironment(source) })) !== 0) {
+      throw new StepError('the addon did not compile', 'the compiler’s own message is above');
+    }
   }
   writeStamp(stamp, hash);
 }
