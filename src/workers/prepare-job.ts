@@ -51,5 +51,5 @@ function withoutDoubleBos(vocabulary: Vocabulary, tokens: Int32Array): Int32Arra
 function refusal(job: PrepareJob, error: EngineError): string {
   if (job.kind === 'grammar') return `'grammar' cannot be used: ${error.message}`;
   if (job.kind === 'text') return `The text cannot be tokenized: ${error.message}`;
-  return `The model's chat template refuses this conversation: ${error.message}`;
+  return `This conversation cannot be used: ${error.message}`;
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { TOP_LOGPROBS_MAX } from '../../shared/sampling-wire.js';
+import type { TemplateInputs } from '../../shared/template-inputs.js';
 import { boolean, integer, invalidField, oneOf, optional } from './fields.js';
 import type { HttpConfig } from './http-config.js';
 import { samplingFields } from './sampling-fields.js';
@@ -126,15 +127,16 @@ export function templateInputs(body: ConversationBody): string {
       'a last message that calls tools cannot be continued',
     );
   }
-  return JSON.stringify({
+  const inputs: TemplateInputs = {
     messages: messages.map(({ content: parts, ...rest }) => ({
       ...rest,
       content: parts === undefined ? null : joined(parts),
     })),
-    add_generation_prompt: !continues && (body.add_generation_prompt ?? true),
-    continue_final_message: continues,
-    chat_template_kwargs: { ...reasoningKwargs(body.reasoning_effort), ...body.chat_template_kwargs },
-  });
+    addGenerationPrompt: !continues && (body.add_generation_prompt ?? true),
+    continueFinalMessage: continues,
+    templateKwargs: { ...reasoningKwargs(body.reasoning_effort), ...body.chat_template_kwargs },
+  };
+  return JSON.stringify(inputs);
 }
 
 /** As llama.cpp's server and vLLM join them. */
