@@ -18,7 +18,7 @@ import type { DeviceGaugeWriter } from './device-gauges.js';
 import { ResultPublisher, Stopped } from './result-publisher.js';
 
 /** How long the device owner looks at its ring before it sleeps: a wake-up costs more than a short gap between two steps. Chosen. */
-const SPIN_MS = 0.05;
+const SPIN_MS = 0.2;
 /** Longest sleep; also the rate of readings when idle. */
 const IDLE_WAIT_MS = 250;
 /** A context that fails to come back is tried this often, with a growing pause. Chosen: memory pressure passes in seconds or not at all. */
@@ -67,7 +67,8 @@ export class ForwardLoop {
       while (Atomics.load(this.control, CONTROL.stop) !== STOP.now) {
         this.beat();
         const seen = this.bell.read();
-        if (this.takeRecord() || this.spin()) continue;
+        if (this.takeRecord()) continue;
+        if (this.hadLiveSequences && this.bell.spin(seen, SPIN_MS)) continue;
         this.gauges.refresh(this.engine, performance.now());
         this.bell.wait(seen, IDLE_WAIT_MS);
       }
@@ -78,14 +79,6 @@ export class ForwardLoop {
 
   private beat(): void {
     Atomics.store(this.control, CONTROL.forwardHeartbeat, heartbeatNow());
-  }
-
-  /** Looks at the ring for a moment after a step. True: a record is there. */
-  private spin(): boolean {
-    if (!this.hadLiveSequences) return false;
-    const untilMs = this.lastStepEndMs + SPIN_MS;
-    while (performance.now() < untilMs) if (this.batches.peek()) return true;
-    return false;
   }
 
   private takeRecord(): boolean {

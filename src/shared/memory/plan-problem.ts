@@ -46,13 +46,17 @@ export class PlanProblem {
     const { flags, machine } = this;
     // A step carries the prompt chunk and one token of each running request. A standing engine does both in one ubatch, else the
     // few tokens over would read all weights a second time.
-    const stepTokens = chunkTokens + sequences;
+    const isStanding = this.rules.allocation === 'standing';
+    const padded = paddedCells(cells, CELL_PADDING_TOKENS);
+    const holdsTokens = layout === 'private' ? padded * sequences : padded;
+    // No step is longer than what the context holds: the engine would lower it without a word.
+    const stepTokens = isStanding ? Math.min(chunkTokens + sequences, holdsTokens) : chunkTokens;
     return {
       layout,
       sequences,
-      cells: this.rules.allocation === 'standing' ? paddedCells(cells, CELL_PADDING_TOKENS) : cells,
+      cells: isStanding ? padded : cells,
       batchTokens: stepTokens,
-      ubatchTokens: this.rules.allocation === 'standing' ? stepTokens : chunkTokens,
+      ubatchTokens: stepTokens,
       keyType: flags.keyType,
       valueType: flags.valueType,
       flashAttention: flags.flashAttention,

@@ -7,6 +7,7 @@ import {
   SEGMENT_WORDS,
   START_WORDS,
 } from '../batch-wire.js';
+import { RECORD_NOTICES_MAX } from '../pipeline-buffers.js';
 import type { Request } from './request.js';
 
 /** Words that grow once and are reused for every step: planning allocates nothing a token. */
@@ -64,10 +65,21 @@ export class BatchPlan {
     this.tokens.clear();
   }
 
-  /** Ops and notices outlive `begin`: what ended between two steps rides in the next record. */
+  /** Ops and notices outlive `begin`: what ended between two steps rides in the next record. Notices over the limit wait. */
   sent(): void {
     this.ops.clear();
-    this.notices.clear();
+    const sentWords = this.noticeWords;
+    this.notices.words.copyWithin(0, sentWords, this.notices.length);
+    this.notices.length -= sentWords;
+  }
+
+  /** Words of the starts so far. */
+  get startWords(): number {
+    return this.starts.length;
+  }
+
+  private get noticeWords(): number {
+    return Math.min(this.notices.length, RECORD_NOTICES_MAX * NOTICE_WORDS);
   }
 
   get hasWork(): boolean {
@@ -95,8 +107,7 @@ export class BatchPlan {
 
   /** Binds a request to its sequence, with the history its penalties need. */
   addStart(request: Request): void {
-    const wanted = request.spec.penaltyLastTokens;
-    const historyCount = wanted < 0 ? request.knownCount : Math.min(wanted, request.knownCount);
+    const historyCount = historyCountOf(request);
     const sampling = request.spec.sampling;
     const at = this.starts.grow(START_WORDS + historyCount + sampling.length);
     const words = this.starts.words;
@@ -152,7 +163,7 @@ export class BatchPlan {
       this.starts.length +
       this.segments.length +
       this.tokens.length +
-      this.notices.length
+      this.noticeWords
     );
   }
 
@@ -166,14 +177,31 @@ export class BatchPlan {
     words[at + BATCH_HEADER.startWords] = this.starts.length;
     words[at + BATCH_HEADER.segmentCount] = this.segments.length / SEGMENT_WORDS;
     words[at + BATCH_HEADER.tokenCount] = this.tokens.length;
-    words[at + BATCH_HEADER.noticeCount] = this.notices.length / NOTICE_WORDS;
+    words[at + BATCH_HEADER.noticeCount] = this.noticeWords / NOTICE_WORDS;
     words[at + BATCH_HEADER.totalWords] = this.totalWords;
     words[at + BATCH_HEADER.threads] = this.threads;
     let to = at + BATCH_HEADER_WORDS;
-    for (const list of [this.ops, this.starts, this.segments, this.tokens, this.notices]) {
-      const source = list.words;
-      for (let i = 0; i < list.length; i++) words[to + i] = source[i];
-      to += list.length;
-    }
+    to = copy(this.ops.words, this.ops.length, words, to);
+    to = copy(this.starts.words, this.starts.length, words, to);
+    to = copy(this.segments.words, this.segments.length, words, to);
+    to = copy(this.tokens.words, this.tokens.length, words, to);
+    to = copy(this.notices.words, this.noticeWords, words, to);
+    if (to !== at + this.totalWords) throw new Error('a batch record is not as long as it was announced');
   }
+}
+
+/** Short lists are the rule: a loop beats subarray and set. Returns the index after the last word. */
+function copy(source: Int32Array, length: number, target: Int32Array, at: number): number {
+  for (let i = 0; i < length; i++) target[at + i] = source[i];
+  return at + length;
+}
+
+/** Words that the start of `request` takes in a record. */
+export function startWordsOf(request: Request): number {
+  return START_WORDS + historyCountOf(request) + request.spec.sampling.length;
+}
+
+function historyCountOf(request: Request): number {
+  const wanted = request.spec.penaltyLastTokens;
+  return wanted < 0 ? request.knownCount : Math.min(wanted, request.knownCount);
 }

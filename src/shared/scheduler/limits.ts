@@ -20,6 +20,8 @@ export interface SchedulerLimits {
   prefixCache: boolean;
   /** Waiting requests at most. */
   waitingMax: number;
+  /** Words of the starts in one batch record at most; one start of the largest kind fits. */
+  startWords: number;
   /** Inter-token latency to keep for running requests while prompts are computed, microseconds. */
   targetItlMicros: number;
 }

@@ -1,16 +1,21 @@
 import type { Request } from './request.js';
 
-/**
- * Who gets prompt tokens first in a step: priority; then prompts that end within this step, by arrival; then the long ones, longest
- * unserved first, so that they share the budget round-robin and a short prompt is not stuck behind a long one.
- */
-export function orderPrefills(requests: Request[], chunkTokens: number): Request[] {
-  const isLong = (request: Request) => request.remaining > chunkTokens;
-  return requests.sort(
-    (a, b) =>
-      a.spec.priority - b.spec.priority ||
-      Number(isLong(a)) - Number(isLong(b)) ||
-      (isLong(a) ? a.lastServed - b.lastServed : 0) ||
-      a.id - b.id,
-  );
+export interface Prefills {
+  /** End within a step of `chunkTokens`: by priority and arrival. */
+  short: Request[];
+  /** The others: by priority, longest unserved first, so that they share the budget round-robin. */
+  long: Request[];
+}
+
+/** Running requests that still compute known tokens, in the order in which a step serves them. */
+export function splitPrefills(running: readonly Request[], chunkTokens: number): Prefills {
+  const short: Request[] = [];
+  const long: Request[] = [];
+  for (const request of running) {
+    if (request.isDecoding || request.remaining === 0) continue;
+    (request.remaining > chunkTokens ? long : short).push(request);
+  }
+  short.sort((a, b) => a.spec.priority - b.spec.priority || a.id - b.id);
+  long.sort((a, b) => a.spec.priority - b.spec.priority || a.lastServed - b.lastServed);
+  return { short, long };
 }

@@ -36,8 +36,6 @@ export class Request {
   pendingSteps = 0;
   /** Its last token was an end of generation or the last of maxTokens: that token has no cell, and nothing after it will. */
   ended = false;
-  /** Prompt tokens taken from the prefix cache at the first admission. */
-  cachedTokens = 0;
   /** Main was told that it left the queue. */
   announced = false;
   /** Order of the last prefill chunk: the longest-unserved long prompt goes first. */
@@ -91,6 +89,15 @@ export class Request {
       this.tokens = grown;
     }
     this.tokens[this.knownCount++] = token;
+  }
+
+  /** Runs from here on, in `sequence`, with its first `cached` tokens computed already. */
+  admit(sequence: number, cached: number, order: number): void {
+    this.phase = 'running';
+    this.sequence = sequence;
+    this.computedCount = cached;
+    this.sharableCount = cached;
+    this.admittedOrder = order;
   }
 
   /** Gives up its cells and placeholders: it will be computed again from its known tokens. */

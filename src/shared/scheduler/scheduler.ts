@@ -2,19 +2,20 @@ import { OP_KIND } from '../batch-wire.js';
 import { RESULT, RESULT_HEADER_WORDS, RESULT_SAMPLE, RESULT_SAMPLE_WORDS } from '../result-wire.js';
 import { SAMPLE_FLAGS_DONE, STEP_STATUS } from '../step-output.js';
 import { FINISH_CODE, NOTICE_KIND } from '../token-wire.js';
-import { BatchPlan } from './batch-plan.js';
-import { CellAccounting } from './cell-accounting.js';
+import { BatchPlan, startWordsOf } from './batch-plan.js';
 import { StepTimes } from './chunk-policy.js';
 import type { SchedulerLimits } from './limits.js';
-import { orderPrefills } from './prefill-order.js';
+import { splitPrefills } from './prefill-order.js';
 import { Request, type RequestSpec } from './request.js';
-import { type PrefixMatch, type Sequence, SequenceTable } from './sequence-table.js';
+import { SequencePool } from './sequence-pool.js';
+import type { PrefixMatch } from './sequence-table.js';
+import { cheapestVictim } from './victim.js';
 import { WaitingQueue } from './waiting-queue.js';
 
 /** A request whose steps failed this often in a row is given up. Chosen: one bad step is bad luck, three are its own doing. */
 const FAILURES_MAX = 3;
-/** A shorter prefix is not worth a copy of its own. Chosen: prefill does this many tokens in the time of one decode step. */
-const COPY_MIN_TOKENS = 32;
+/** Waiting requests that one plan looks at behind those that wait for another's prefill. Chosen: bounds the plan's time. */
+const ADMISSION_SCAN_MAX = 64;
 /** Free cells that admission leaves to each running request, so that it does not preempt at once. Chosen. */
 const GROWTH_RESERVE_TOKENS = 16;
 
@@ -48,20 +49,18 @@ export interface SchedulerCounters {
 export class Scheduler {
   readonly plan = new BatchPlan();
   readonly times = new StepTimes();
-  readonly counters: SchedulerCounters = {
-    evictions: 0,
-    evictedTokens: 0,
-    preemptions: 0,
-    prefixHitTokens: 0,
-    prefixLookupTokens: 0,
-  };
   private readonly waiting = new WaitingQueue();
   /** In order of admission. */
   private running: Request[] = [];
   private readonly byId = new Map<number, Request>();
   private readonly inFlight: Step[] = [];
-  private table: SequenceTable;
-  private cells: CellAccounting;
+  private pool: SequencePool;
+  private preemptions = 0;
+  private prefixHitTokens = 0;
+  private prefixLookupTokens = 0;
+  /** Of the contexts before this one. */
+  private earlierEvictions = 0;
+  private earlierEvictedTokens = 0;
   private stepId = 0;
   private order = 0;
   private hasContext = true;
@@ -72,9 +71,18 @@ export class Scheduler {
     private limits: SchedulerLimits,
     private epoch: number,
   ) {
-    this.table = new SequenceTable(limits.sequences);
-    this.cells = new CellAccounting(limits.layout, limits.cells, limits.sequences);
     assertLimits(limits);
+    this.pool = new SequencePool(limits, this.plan);
+  }
+
+  get counters(): SchedulerCounters {
+    return {
+      evictions: this.earlierEvictions + this.pool.evictions,
+      evictedTokens: this.earlierEvictedTokens + this.pool.evictedTokens,
+      preemptions: this.preemptions,
+      prefixHitTokens: this.prefixHitTokens,
+      prefixLookupTokens: this.prefixLookupTokens,
+    };
   }
 
   get inFlightCount(): number {
@@ -106,8 +114,8 @@ export class Scheduler {
 
   /** Cells in use, and how many of them only hold cached prefixes. */
   cellCounts(): { used: number; cached: number; total: number } {
-    const busy = this.cells.countHeld((sequence) => this.table.all[sequence].state === 'busy');
-    return { used: this.cells.usedCells, cached: this.cells.usedCells - busy, total: this.cells.totalCells };
+    const { usedCells, totalCells } = this.pool.cells;
+    return { used: usedCells, cached: usedCells - this.pool.busyCells(), total: totalCells };
   }
 
   submit(spec: RequestSpec): void {
@@ -178,8 +186,9 @@ export class Scheduler {
     if (this.hasContext) this.loseContext(null);
     this.limits = limits;
     this.epoch = epoch;
-    this.table = new SequenceTable(limits.sequences);
-    this.cells = new CellAccounting(limits.layout, limits.cells, limits.sequences);
+    this.earlierEvictions += this.pool.evictions;
+    this.earlierEvictedTokens += this.pool.evictedTokens;
+    this.pool = new SequencePool(limits, this.plan);
     this.hasContext = true;
   }
 
@@ -189,7 +198,7 @@ export class Scheduler {
     if (!request) throw new Error(`a token for request ${words[at + RESULT_SAMPLE.request]}, which is not known`);
     if (request.tokenCount === request.knownCount) request.tokenCount++;
     request.append(words[at + RESULT_SAMPLE.token]);
-    if (request.sequence >= 0) this.table.refresh(this.table.all[request.sequence]);
+    if (request.sequence >= 0) this.pool.table.refresh(this.pool.sequenceOf(request));
     if (words[at + RESULT_SAMPLE.flags] & SAMPLE_FLAGS_DONE) {
       request.ended = true;
       if (request.phase !== 'over') this.finish(request, 0);
@@ -212,23 +221,10 @@ export class Scheduler {
     if (request.pendingSteps > 0 && !request.ended) return;
     this.byId.delete(request.id);
     if (request.sequence < 0) return;
-    const sequence = this.table.all[request.sequence];
     const count = request.ended ? request.knownCount - 1 : Math.min(request.computedCount, request.knownCount);
-    this.cells.truncate(sequence.id, count);
-    if (!request.ended) this.plan.addOp(OP_KIND.stop, sequence.id, -1, 0, -1);
-    if (this.limits.prefixCache && request.spec.usesPrefixCache && count > 0) {
-      this.table.refresh(sequence);
-      this.table.makeIdle(sequence, count);
-    } else {
-      this.release(sequence, OP_KIND.remove);
-    }
+    if (!request.ended) this.plan.addOp(OP_KIND.stop, request.sequence, -1, 0, -1);
+    this.pool.retire(request, count);
     request.sequence = -1;
-  }
-
-  private release(sequence: Sequence, kind: number): void {
-    this.plan.addOp(kind, sequence.id, -1, 0, -1);
-    this.cells.truncate(sequence.id, 0);
-    this.table.makeFree(sequence);
   }
 
   private refuseOverdue(nowMs: number): void {
@@ -252,31 +248,45 @@ export class Scheduler {
     }
   }
 
+  /**
+   * Prompts that end within this step first, then new requests, then the long prompts, longest unserved first. New requests leave half
+   * of the budget to long prompts that run already: neither can starve the other.
+   */
   private planPrefills(): void {
     const { limits, plan } = this;
     const chunk = this.times.chunkTokens(plan.decodes, limits.chunkTokens, limits.targetItlMicros);
     let budget = Math.min(chunk, limits.batchTokens - plan.decodes);
     this.lastChunkTokens = chunk;
-    const prefilling = this.running.filter((request) => !request.isDecoding && request.remaining > 0);
-    for (const request of orderPrefills(prefilling, chunk)) {
-      if (budget <= 0) return;
-      budget -= this.planChunk(request, budget);
+    const { short, long } = splitPrefills(this.running, chunk);
+    for (const request of short) budget -= this.planChunk(request, budget);
+    const keptForLong = long.length > 0 ? budget >> 1 : 0;
+    budget = this.admitWaiting(budget - keptForLong) + keptForLong;
+    for (const request of long) budget -= this.planChunk(request, budget);
+    if (!plan.hasWork && this.inFlight.length === 0 && this.running.length > 1) this.preemptCheapest();
+  }
+
+  /**
+   * In order of the queue. A request that waits for a prefix which another is computing lets those behind it pass; one for which there
+   * is no room does not, or it would starve. Returns what is left of the budget.
+   */
+  private admitWaiting(budget: number): number {
+    if (budget <= 0 || this.waiting.length === 0) return budget;
+    for (const request of this.waiting.head(ADMISSION_SCAN_MAX)) {
+      if (budget <= 0) break;
+      const verdict = this.admit(request);
+      if (verdict === 'no room') break;
+      if (verdict === 'admitted') budget -= this.planChunk(request, budget);
     }
-    while (budget > 0) {
-      const request = this.waiting.first;
-      if (!request || !this.admit(request)) break;
-      budget -= this.planChunk(request, budget);
-    }
-    if (!plan.hasWork && this.inFlight.length === 0 && this.running.length > 1) this.preempt(this.cheapestVictim(null));
+    return budget;
   }
 
   /** Plans up to `budget` prompt tokens of a running request; returns how many. */
   private planChunk(request: Request, budget: number): number {
     let count = Math.min(request.remaining, budget, request.knownCount - request.computedCount);
-    const free = this.cells.freeFor(request.sequence);
+    const free = this.pool.cells.freeFor(request.sequence);
     if (free < count) {
-      this.evictUntil(request.sequence, count);
-      count = Math.min(count, this.cells.freeFor(request.sequence));
+      this.pool.evictUntil(request.sequence, count);
+      count = Math.min(count, this.pool.cells.freeFor(request.sequence));
     }
     if (count <= 0) return 0;
     request.lastServed = ++this.order;
@@ -295,144 +305,70 @@ export class Scheduler {
   private addSegment(request: Request, count: number): void {
     const reachesEnd = request.computedCount + count === request.tokenCount;
     this.plan.addSegment(request, count, reachesEnd);
-    this.cells.append(request.sequence, count);
+    this.pool.cells.append(request.sequence, count);
     request.computedCount += count;
     if (reachesEnd) request.tokenCount++;
   }
 
-  /** Gives a waiting request a sequence, with the longest cached prefix in it. False: not now. */
-  private admit(request: Request): boolean {
-    if (request.pendingSteps > 0 || this.running.length >= this.limits.runningCap) return false;
-    const match = this.findPrefix(request);
-    if (!this.fits(request, match)) return false;
-    const home = this.chooseHome(match);
-    if (!home) return false;
-    const cached = this.occupy(home, match, request);
+  /** Gives a waiting request a sequence, with the longest cached prefix in it. */
+  private admit(request: Request): 'admitted' | 'deferred' | 'no room' {
+    if (this.running.length >= this.limits.runningCap) return 'no room';
+    if (request.pendingSteps > 0) return 'deferred';
+    if (this.plan.startCount > 0 && this.plan.startWords + startWordsOf(request) > this.limits.startWords)
+      return 'no room';
+    const match = this.pool.findPrefix(request);
+    if (this.pool.isPrefixComing(request, match, this.running)) return 'deferred';
+    if (!this.fits(request, match)) return 'no room';
+    const home = this.pool.chooseHome(match);
+    if (!home) return 'no room';
+    const cached = this.pool.occupy(home, match, request);
     this.waiting.remove(request);
-    request.phase = 'running';
-    request.sequence = home.id;
-    request.computedCount = cached;
-    request.sharableCount = cached;
-    request.admittedOrder = ++this.order;
-    this.table.assign(home, request);
+    request.admit(home.id, cached, ++this.order);
     this.running.push(request);
     this.plan.addStart(request);
-    if (!request.announced) {
-      request.announced = true;
-      request.cachedTokens = cached;
-      this.counters.prefixHitTokens += cached;
-      this.counters.prefixLookupTokens += request.promptCount;
-      this.plan.addNotice(request.id, NOTICE_KIND.started, cached, request.promptCount);
-    }
-    return true;
+    this.announce(request, cached);
+    return 'admitted';
   }
 
-  private findPrefix(request: Request): PrefixMatch | null {
-    if (!this.limits.prefixCache || !request.spec.usesPrefixCache) return null;
-    return this.table.longestPrefix(
-      request.tokens,
-      request.knownCount - 1,
-      request.spec.cacheSalt,
-      this.limits.canTrim,
-    );
+  /** Tells main, the first time, that the request has left the queue. */
+  private announce(request: Request, cached: number): void {
+    if (request.announced) return;
+    request.announced = true;
+    this.prefixHitTokens += cached;
+    this.prefixLookupTokens += request.promptCount;
+    this.plan.addNotice(request.id, NOTICE_KIND.started, cached, request.promptCount);
   }
 
   /** Shared pool: the prompt, and what running prompts still have to compute, fit beside what running requests hold. */
   private fits(request: Request, match: PrefixMatch | null): boolean {
     if (this.limits.layout === 'private' || this.running.length === 0) return true;
-    const busy = this.cells.countHeld((id) => this.table.all[id].state === 'busy' || id === match?.sequence.id);
+    const busy = this.pool.busyCells(match?.sequence);
     const promised = this.running.reduce(
       (sum, other) => sum + Math.max(0, other.remaining - 1) + GROWTH_RESERVE_TOKENS,
       0,
     );
-    return busy + promised + (request.tokenCount - (match?.count ?? 0)) + 1 <= this.cells.totalCells;
-  }
-
-  /**
-   * The sequence that a request will live in: the matched one, when it is idle and little of it would be lost; else a free one; else
-   * the idle one that was used longest ago; the matched one as the last resort.
-   */
-  private chooseHome(match: PrefixMatch | null): Sequence | null {
-    const idleMatch = match?.sequence.state === 'idle' ? match.sequence : null;
-    if (match && idleMatch && (!this.limits.canTrim || match.count * 2 >= idleMatch.cachedCount)) return idleMatch;
-    return this.table.firstFree() ?? this.table.leastRecentIdle(idleMatch) ?? idleMatch;
-  }
-
-  /** Makes `home` hold the matched prefix and nothing else; returns the prefix's length. */
-  private occupy(home: Sequence, match: PrefixMatch | null, request: Request): number {
-    if (match && match.sequence === home) {
-      if (match.count < home.cachedCount) this.plan.addOp(OP_KIND.remove, home.id, -1, match.count, -1);
-      this.cells.truncate(home.id, match.count);
-      return match.count;
-    }
-    if (home.state === 'idle') this.evict(home);
-    if (!match || !this.limits.canTrim || match.count < COPY_MIN_TOKENS) return 0;
-    if (this.cells.freeFor(home.id) < match.count && this.limits.layout === 'private') return 0;
-    this.copyPrefix(match, home);
-    if (request.spec.cacheSalt !== match.sequence.cacheSalt) throw new Error('a prefix crossed its salt');
-    return match.count;
-  }
-
-  private copyPrefix(match: PrefixMatch, home: Sequence): void {
-    if (this.limits.layout === 'shared') {
-      this.plan.addOp(OP_KIND.copy, match.sequence.id, home.id, 0, match.count);
-    } else {
-      // A private stream is copied whole; what lies behind the match goes at once.
-      this.plan.addOp(OP_KIND.copy, match.sequence.id, home.id, 0, -1);
-      this.plan.addOp(OP_KIND.remove, home.id, -1, match.count, -1);
-    }
-    this.cells.copyPrefix(match.sequence.id, home.id, match.count);
-  }
-
-  private evict(sequence: Sequence): void {
-    this.counters.evictions++;
-    this.counters.evictedTokens += this.cells.ownCells(sequence.id);
-    this.release(sequence, OP_KIND.evict);
-  }
-
-  /** Evicts idle prefixes, oldest first, until `sequence` can take `count` cells or none is left. */
-  private evictUntil(sequence: number, count: number): void {
-    if (this.limits.layout === 'private') return;
-    while (this.cells.freeFor(sequence) < count) {
-      // One that shares all its cells would free nothing and lose a hit; it goes only when there is no other.
-      const frees = (candidate: Sequence) => this.cells.ownCells(candidate.id) > 0;
-      const oldest = this.table.leastRecentIdle(null, frees) ?? this.table.leastRecentIdle(null);
-      if (!oldest) return;
-      this.evict(oldest);
-    }
+    return busy + promised + (request.tokenCount - (match?.count ?? 0)) + 1 <= this.pool.cells.totalCells;
   }
 
   /** Room for a running request's next token: from idle prefixes, then from victims. False: it was itself the cheapest victim. */
   private makeRoom(request: Request, count: number): boolean {
-    this.evictUntil(request.sequence, count);
-    while (this.cells.freeFor(request.sequence) < count) {
-      const victim = this.cheapestVictim(request);
+    this.pool.evictUntil(request.sequence, count);
+    while (this.pool.cells.freeFor(request.sequence) < count) {
+      const victim = cheapestVictim(this.running, this.plan.requests) ?? request;
       this.preempt(victim);
       if (victim === request) return false;
     }
     return true;
   }
 
-  /** The running request that was admitted last among the least urgent, if this step has no segment of it yet; else `fallback`. */
-  private cheapestVictim(fallback: Request | null): Request {
-    let victim = fallback;
-    for (const request of this.running) {
-      if (this.plan.requests.includes(request)) continue;
-      if (
-        victim === null ||
-        request.spec.priority > victim.spec.priority ||
-        (request.spec.priority === victim.spec.priority && request.admittedOrder > victim.admittedOrder)
-      ) {
-        victim = request;
-      }
-    }
-    if (!victim) throw new Error('no request to preempt');
-    return victim;
+  private preemptCheapest(): void {
+    const victim = cheapestVictim(this.running, []);
+    if (victim) this.preempt(victim);
   }
 
   private preempt(victim: Request): void {
-    this.counters.preemptions++;
-    this.release(this.table.all[victim.sequence], OP_KIND.remove);
+    this.preemptions++;
+    this.pool.expel(victim);
     this.requeue(victim);
   }
 
@@ -454,7 +390,6 @@ export class Scheduler {
     for (const request of this.byId.values()) {
       if (request.phase === 'over') request.sequence = -1;
     }
-    for (const sequence of this.table.all) this.table.makeFree(sequence);
     this.plan.dropOps();
   }
 }

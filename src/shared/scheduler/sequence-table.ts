@@ -61,10 +61,16 @@ export class SequenceTable {
    * must be computed to have something to sample from. Where the end of a sequence cannot be removed (`canTrim` false), only an idle
    * sequence that is a whole prefix of the prompt will do.
    */
-  longestPrefix(tokens: Int32Array, limit: number, cacheSalt: number, canTrim: boolean): PrefixMatch | null {
+  longestPrefix(
+    tokens: Int32Array,
+    limit: number,
+    cacheSalt: number,
+    canTrim: boolean,
+    except: Sequence | null = null,
+  ): PrefixMatch | null {
     let best: PrefixMatch | null = null;
     for (const sequence of this.all) {
-      if (sequence.state === 'free' || sequence.cacheSalt !== cacheSalt) continue;
+      if (sequence.state === 'free' || sequence.cacheSalt !== cacheSalt || sequence === except) continue;
       if (!canTrim && sequence.state === 'busy') continue;
       const available = this.reusableCount(sequence);
       const count = commonPrefix(sequence.tokens, tokens, Math.min(available, limit));
@@ -127,7 +133,8 @@ function isBetterHome(a: Sequence, b: Sequence): boolean {
   return a.cachedCount < b.cachedCount;
 }
 
-function commonPrefix(a: Int32Array, b: Int32Array, limit: number): number {
+/** Tokens that `a` and `b` have in common from the start, at most `limit`. */
+export function commonPrefix(a: Int32Array, b: Int32Array, limit: number): number {
   let i = 0;
   while (i < limit && a[i] === b[i]) i++;
   return i;

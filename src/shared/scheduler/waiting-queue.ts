@@ -8,8 +8,9 @@ export class WaitingQueue {
     return this.items.length;
   }
 
-  get first(): Request | undefined {
-    return this.items[0];
+  /** The first `count`, in order, as they stand now. */
+  head(count: number): Request[] {
+    return this.items.slice(0, count);
   }
 
   /** Behind all of its priority. */

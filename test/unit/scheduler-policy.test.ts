@@ -1,0 +1,71 @@
+import t from 'tap';
+import { StepTimes } from '../../src/shared/scheduler/chunk-policy.js';
+import { fakeCompletion } from '../../src/workers/fake-tokens.js';
+import { LIMITS, SchedulerHarness } from '../support/scheduler-harness.js';
+
+const letters = (count: number, first = 65) => Array.from({ length: count }, (_, i) => first + (i % 26));
+
+t.test('a short prompt is not stuck behind a long one', async (t) => {
+  const harness = new SchedulerHarness({ ...LIMITS, chunkTokens: 32 });
+  harness.submit(1, letters(450), { params: { maxTokens: 2 } });
+  harness.plan();
+  harness.submit(2, letters(20, 97), { params: { maxTokens: 2 } });
+  for (let step = 0; step < 4; step++) {
+    harness.plan();
+    harness.run();
+  }
+  t.ok(harness.outcome(2).tokens.length > 0, 'it has its first token');
+  t.equal(harness.outcome(1).tokens.length, 0, 'the long one is still at it');
+  harness.drain();
+  t.same(harness.outcome(1).tokens, fakeCompletion(letters(450), 2));
+});
+
+t.test('lower numbers run first', async (t) => {
+  const harness = new SchedulerHarness({ ...LIMITS, sequences: 1, runningCap: 1 });
+  const ends: number[] = [];
+  harness.submit(1, letters(5), { priority: 5 });
+  harness.submit(2, letters(6), { priority: 1 });
+  harness.submit(3, letters(7), { priority: 1 });
+  for (let i = 0; i < 200; i++) {
+    harness.plan();
+    harness.run();
+    for (const [id, outcome] of harness.outcomes) if (outcome.end !== '' && !ends.includes(id)) ends.push(id);
+  }
+  t.same(ends, [2, 3, 1]);
+});
+
+t.test('when the pool is full, the request admitted last is computed again, and both answers are whole', async (t) => {
+  const harness = new SchedulerHarness({ ...LIMITS, cells: 256, contextTokens: 256, sequences: 2, runningCap: 2 });
+  harness.submit(1, letters(60), { params: { maxTokens: 120 } });
+  harness.submit(2, letters(60, 97), { params: { maxTokens: 120 } });
+  harness.drain();
+  t.equal(harness.scheduler.counters.preemptions, 1);
+  t.same(harness.outcome(1).tokens, fakeCompletion(letters(60), 120));
+  t.same(harness.outcome(2).tokens, fakeCompletion(letters(60, 97), 120));
+});
+
+t.test('a prompt that can never fit is refused; one that waits too long as well', async (t) => {
+  const harness = new SchedulerHarness({ ...LIMITS, sequences: 1, runningCap: 1 });
+  harness.submit(1, letters(512));
+  harness.submit(2, letters(10), { params: { maxTokens: 400 } });
+  harness.submit(3, letters(10), { maxWaitMs: 100 });
+  harness.plan();
+  harness.nowMs = 200;
+  harness.drain();
+  t.equal(harness.outcome(1).end, 'neverFits');
+  t.equal(harness.outcome(2).end, 'length');
+  t.equal(harness.outcome(3).end, 'insufficientMemory');
+});
+
+t.test('the chunk is whole beside nothing, and as large as the latency target allows beside decodes', async (t) => {
+  const times = new StepTimes();
+  t.equal(times.chunkTokens(4, 512, 150_000), 512, 'nothing is measured yet');
+  for (let i = 0; i < 20; i++) {
+    times.record(10_000, 4, 0);
+    times.record(10_000 + 200 * 1000, 4, 200);
+  }
+  t.equal(times.chunkTokens(0, 512, 150_000), 512);
+  t.equal(times.chunkTokens(4, 512, 150_000), 140, '(150 − 10) ms at 1 ms a token');
+  t.equal(times.chunkTokens(4, 512, 20_000), 64, 'never below the floor');
+  t.equal(times.chunkTokens(4, 32, 20_000), 32, 'never above the plan');
+});
