@@ -43,8 +43,8 @@ $(addprefix test-,$(filter-out unit,$(LAYERS))): build test-models
 	@$(NODE) scripts/build.mjs --tests
 	@$(NODE) scripts/run-tests.mjs $(@:test-%=%)
 
-test-models: install ## fetch the models that the tests use, once
-	@if [ -f scripts/fetch-test-models.mjs ]; then $(NODE) scripts/fetch-test-models.mjs; fi
+test-models: build ## fetch the models that the tests use, once
+	@$(NODE) scripts/fetch-test-models.mjs
 
 coverage: install ## coverage of src/shared by the tests that need no addon; fails below the thresholds
 	@$(NODE) scripts/build.mjs --tests --without-addon
@@ -77,7 +77,7 @@ conformance: install ## the analytic planner against vectors; VECTORS=file for o
 	@$(NODE) scripts/build.mjs --tests --without-addon
 	@$(NODE) build/test/conformance/run.js $(VECTORS)
 
-sanitize: install test-models ## the addon's tests with the address and undefined-behaviour sanitizers
+sanitize: test-models ## the addon's tests with the address and undefined-behaviour sanitizers
 	@$(NODE) scripts/build.mjs --tests --without-addon
 	@$(NODE) scripts/build.mjs --sanitize
 	@$(NODE) scripts/run-sanitized.mjs addon

@@ -15,7 +15,5 @@ await runSteps(async () => {
   if ((await run('npm', ['install', '--no-save', '--no-audit', '--no-fund', name])) !== 0) {
     throw new StepError(`${name} could not be installed`, 'npm’s own message is above');
   }
-  const folder = 'node_modules/@node-llama-cpp/linux-x64-cuda/bins/linux-x64-cuda';
-  say(`CUDA engine: ${folder}`);
-  say(`use it with: PLIMSOLL_ENGINE_DIR=${folder} make serve (on a Hopper GPU build one instead: make engine)`);
+  say('CUDA engine: installed; `make serve` uses it. On a Hopper GPU build one instead: make engine');
 });
