@@ -54,6 +54,7 @@
         'src/engine.cc',
         'src/grammar.cc',
         'src/grammar-check.cc',
+        'src/grammar-rules.cc',
         'src/layout-export.cc',
         'src/load-error.cc',
         'src/log-queue.cc',

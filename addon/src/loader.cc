@@ -25,8 +25,16 @@ Napi::Value Open(const Napi::CallbackInfo& info) {
   return env.Null();
 }
 
+// version(): string | null. Of the engine that is open: its structs are laid out as its headers say, so another version's must not be
+// called at all, and this one function is looked up by hand.
+Napi::Value Version(const Napi::CallbackInfo& info) {
+  auto* version = reinterpret_cast<const char* (*)()>(dlsym(RTLD_DEFAULT, "llama_version"));
+  return version == nullptr ? info.Env().Null() : Napi::String::New(info.Env(), version()).As<Napi::Value>();
+}
+
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports.Set("open", Napi::Function::New(env, Open, "open"));
+  exports.Set("version", Napi::Function::New(env, Version, "version"));
   return exports;
 }
 
