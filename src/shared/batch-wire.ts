@@ -47,7 +47,10 @@ export const OP_KIND = {
 export const START = {
   sequence: 0,
   request: 1,
-  /** Prompt tokens that the penalties may look at, oldest first: at most penaltyLastTokens. */
+  /**
+   * Tokens that the penalties may look at, oldest first: the prompt's, then those sampled before. When the request has a grammar and has
+   * sampled before, all `sampledBefore` tokens must be here, last: the grammar is replayed over them.
+   */
   historyCount: 2,
   /** Tokens this request has already sampled before a preemption or a rebuilt context; 0 for a new request. */
   sampledBefore: 3,
