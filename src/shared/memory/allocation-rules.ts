@@ -4,6 +4,7 @@ import {
   CHUNK_LAST_RESORT_TOKENS,
   DEFAULT_MEM_FRACTION,
   DISCRETE_RUNTIME_EXTRA_BYTES,
+  GOOD_CHUNK_GPU_TOKENS,
   HOST_GROWTH_BYTES,
   MARGIN_FRACTION,
   MAX_SHARE_MARGIN_BYTES,
@@ -29,6 +30,7 @@ export const GROWING_RULES: AllocationRules = {
   poolSlack: POOL_SLACK,
   chunkLadder: [],
   comfortableChunkTokens: MIN_CHUNK_TOKENS,
+  goodChunkTokens: MIN_CHUNK_TOKENS,
   minChunkTokens: MIN_CHUNK_TOKENS,
   runningBound: Number.MAX_SAFE_INTEGER,
   runningBoundReason: '',
@@ -47,6 +49,7 @@ export function standingRules(memory: DeviceMemory, cores: number): AllocationRu
     poolSlack: 1,
     chunkLadder: [...ladder, CHUNK_LAST_RESORT_TOKENS],
     comfortableChunkTokens: ladder[ladder.length - 1],
+    goodChunkTokens: memory === 'host' ? ladder[ladder.length - 1] : GOOD_CHUNK_GPU_TOKENS,
     minChunkTokens: CHUNK_LAST_RESORT_TOKENS,
     ...runningBound(memory, cores),
     // Compute memory is counted to the byte and the margin is kept besides, so no further share is held back.

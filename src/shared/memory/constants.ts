@@ -85,6 +85,9 @@ export const RUNNING_BOUND_CPU_MAX = 32;
 export const CHUNK_LADDER_GPU: readonly number[] = [2048, 1024, 512, 256];
 export const CHUNK_LADDER_CPU: readonly number[] = [512, 256, 128, 64];
 export const CHUNK_LAST_RESORT_TOKENS = 32;
+/** A GPU's chunk reaches this before its pool is more than half of what it wants. Chosen: from 256 to 512 an H200 gains a quarter of
+ *  its prompt speed, after that a tenth. */
+export const GOOD_CHUNK_GPU_TOKENS = 512;
 
 /** Largest fraction worth suggesting. Chosen. */
 export const MAX_SUGGESTED_FRACTION = 0.99;

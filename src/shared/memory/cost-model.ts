@@ -26,6 +26,8 @@ export interface AllocationRules {
   chunkLadder: readonly number[];
   /** The chunk that context and pool give way to; smaller ones only where there would be no plan at all. */
   comfortableChunkTokens: number;
+  /** The chunk that half of an automatic pool gives way to: below it, memory buys more speed as chunk than as pool. */
+  goodChunkTokens: number;
   /** A plan with a smaller chunk is refused. */
   minChunkTokens: number;
   /** Automatic running cap at most, whatever the memory. */

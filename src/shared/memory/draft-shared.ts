@@ -166,10 +166,31 @@ function chooseContext(problem: PlanProblem, cellsMost: number, shareCells: numb
 function choosePool(problem: PlanProblem, stage: SharedStage): number {
   const { flags } = problem;
   if (flags.maxTotalTokens !== 'auto') return flags.maxTotalTokens;
-  const forRunning = stage.lastResort ? 0 : stage.cap * Math.min(stage.contextTokens, TYPICAL_SPAN_TOKENS);
-  const wanted = paddedCells(Math.max(stage.contextTokens, forRunning), CELL_PADDING_TOKENS);
   const least = paddedCells(stage.contextTokens, CELL_PADDING_TOKENS);
-  return Math.max(Math.min(wanted, stage.cellsMost), least);
+  if (stage.lastResort) return least;
+  const forRunning = stage.cap * Math.min(stage.contextTokens, TYPICAL_SPAN_TOKENS);
+  const wanted = paddedCells(Math.max(stage.contextTokens, forRunning), CELL_PADDING_TOKENS);
+  const useful = Math.min(wanted, poolBesideGoodChunk(problem, stage, wanted, least));
+  return Math.max(Math.min(useful, stage.cellsMost), least);
+}
+
+/**
+ * The pool that may be had before the chunk is good: half of what is wanted. Once the good chunk fits beside that half, the pool grows on
+ * beside it. Both only ever grow with memory.
+ */
+function poolBesideGoodChunk(problem: PlanProblem, stage: SharedStage, wanted: number, least: number): number {
+  const { flags, rules, budgetBytes, staticBytes } = problem;
+  const good = rules.goodChunkTokens;
+  if (flags.chunkTokens !== 'auto' || good <= stage.chunkTokens) return wanted;
+  const costAt = (cells: number) => problem.cost('shared', stage.cap, cells, good);
+  if (problem.fits(costAt(wanted))) return wanted;
+  const half = Math.max(paddedCells(wanted / 2, CELL_PADDING_TOKENS), least);
+  if (!problem.fits(costAt(half))) return half;
+  const curve = new CostCurve((cells) => {
+    const cost = costAt(cells);
+    return { totalBytes: problem.totalBytes(cost), kvBytes: cost.kvBytes };
+  }, wanted);
+  return Math.max(curve.largest(budgetBytes, staticBytes), half);
 }
 
 /** The largest chunk on the ladder that fits beside the whole pool; 0: none. */

@@ -17,6 +17,7 @@ export function finishPlan(problem: PlanProblem, draft: Draft): Plan {
     chunkTokens: draft.chunkTokens,
     spec,
     cost,
+    weightsBytes: problem.model.weightsBytes,
     ledger: ledgerLines(problem, cost),
     reasons: [...draft.reasons, chunkReason(problem, draft)],
     arithmetic: arithmeticOf(problem, draft),
@@ -47,23 +48,19 @@ export function ledgerLines(problem: PlanProblem, cost: ContextCost): LedgerLine
   const { limit, headroom, machine, model } = problem;
   const uncounted = machine.uncountedWeightsBytes;
   const total = problem.totalBytes(cost);
+  const inUse = uncounted === 0 && model.weightsBytes > 0 ? 'in use, weights included' : 'in use or taken by others';
   const lines: LedgerLine[] = [
     { owner: 'limit', bytes: limit.limitBytes },
     // What the binding term leaves out: use of the limit itself, or other programs' use of the system.
-    { owner: 'in use or taken by others', bytes: limit.limitBytes - headroom.bytes },
-    { owner: 'weights not in that', bytes: uncounted },
+    { owner: inUse, bytes: limit.limitBytes - headroom.bytes },
+    { owner: 'weights', bytes: uncounted },
     { owner: 'kv', bytes: cost.kvBytes },
     { owner: 'compute', bytes: cost.computeBytes },
     { owner: 'host buffers', bytes: machine.memory === 'discrete' ? 0 : cost.hostBytes },
     { owner: 'margin', bytes: problem.marginBytes },
     { owner: 'free', bytes: problem.budgetBytes - total },
   ];
-  const counted = lines.filter((line) => line.owner === 'limit' || line.bytes !== 0);
-  return uncounted === 0 && model.weightsBytes > 0
-    ? counted.map((line) =>
-        line.owner === 'in use or taken by others' ? { ...line, owner: 'in use, weights included' } : line,
-      )
-    : counted;
+  return lines.filter((line) => line.owner === 'limit' || line.bytes !== 0);
 }
 
 function chunkReason(problem: PlanProblem, draft: Draft): CapReason {

@@ -89,6 +89,7 @@ export interface Plan {
   chunkTokens: number;
   spec: ContextSpec;
   cost: ContextCost;
+  weightsBytes: number;
   /** Bytes by owner; together they are the limit. */
   ledger: LedgerLine[];
   reasons: CapReason[];

@@ -1,0 +1,120 @@
+import { RUNG_NONE } from '../context-wire.js';
+
+/** What the policy looks at. Cells are of the pool (shared) or of one stream (private). */
+export interface RungInput {
+  nowMs: number;
+  /** Index in the ladder; RUNG_NONE: the context is put away. */
+  rung: number;
+  /** The last plan would have liked so many; 0: no wish. */
+  wantedCells: number;
+  /** What running requests hold. */
+  busyCells: number;
+  hasWork: boolean;
+  headroomBytes: number;
+  /** 0 none, 1 warning, 2 critical. */
+  pressureLevel: number;
+}
+
+export interface RungLimits {
+  rungs: ReadonlyArray<{ cells: number; bytes: number }>;
+  /** Headroom that a climb must leave. */
+  marginBytes: number;
+  /** Without work for so long, the context is put away; 0: never. */
+  idleReleaseMs: number;
+}
+
+export interface RungMove {
+  rung: number;
+  reason: string;
+}
+
+/** Pressure must last this long. Chosen: one reading may be a spike, and readings come several times a second. */
+const PRESSURE_MS = 500;
+/** Between two moves that nobody waits for. Chosen: a move pauses requests. */
+const COOL_DOWN_MS = 3_000;
+/** After pressure the ladder is not climbed for so long. Chosen: less than the five seconds in which throughput must be back. */
+const CALM_MS = 2_000;
+
+/**
+ * When the context moves on its ladder: up when requests ask for cells and the headroom allows it, down under lasting pressure, off when
+ * idle, on again with the next request. Pure: time comes in.
+ */
+export class RungPolicy {
+  private pressedSinceMs: number | null = null;
+  private lastPressedMs = Number.NEGATIVE_INFINITY;
+  private lastMoveMs = Number.NEGATIVE_INFINITY;
+  private lastWorkMs: number;
+
+  constructor(
+    private readonly limits: RungLimits,
+    nowMs: number,
+  ) {
+    this.lastWorkMs = nowMs;
+  }
+
+  /** Whether a climb to a rung of at least `cells` would be granted now. */
+  canClimb(input: RungInput): boolean {
+    return this.climbTarget({ ...input, wantedCells: Math.max(1, input.wantedCells) }) !== null;
+  }
+
+  decide(input: RungInput): RungMove | null {
+    if (input.hasWork) this.lastWorkMs = input.nowMs;
+    this.notePressure(input);
+    const move = this.comeBack(input) ?? this.release(input) ?? this.shrink(input) ?? this.climb(input);
+    if (move) this.lastMoveMs = input.nowMs;
+    return move;
+  }
+
+  private notePressure({ nowMs, headroomBytes, pressureLevel }: RungInput): void {
+    const isPressed = pressureLevel >= 2 || headroomBytes < this.limits.marginBytes / 2;
+    if (isPressed) {
+      this.pressedSinceMs ??= nowMs;
+      this.lastPressedMs = nowMs;
+    } else {
+      this.pressedSinceMs = null;
+    }
+  }
+
+  private comeBack(input: RungInput): RungMove | null {
+    if (input.rung !== RUNG_NONE || !input.hasWork) return null;
+    return { rung: this.smallestFor(input.wantedCells), reason: 'a request came' };
+  }
+
+  private release({ nowMs, rung, hasWork }: RungInput): RungMove | null {
+    const { idleReleaseMs } = this.limits;
+    if (rung === RUNG_NONE || hasWork || idleReleaseMs === 0 || nowMs - this.lastWorkMs < idleReleaseMs) return null;
+    return { rung: RUNG_NONE, reason: `no request for ${Math.round(idleReleaseMs / 1000)} s` };
+  }
+
+  private shrink(input: RungInput): RungMove | null {
+    const { nowMs, rung } = input;
+    if (rung <= 0 || this.pressedSinceMs === null || nowMs - this.pressedSinceMs < PRESSURE_MS) return null;
+    if (nowMs - this.lastMoveMs < COOL_DOWN_MS) return null;
+    const target = this.smallestFor(input.busyCells);
+    if (target >= rung) return null;
+    return { rung: target, reason: `memory pressure: ${input.headroomBytes} bytes of headroom` };
+  }
+
+  private climb(input: RungInput): RungMove | null {
+    if (input.wantedCells === 0) return null;
+    const target = this.climbTarget(input);
+    return target === null ? null : { rung: target, reason: `requests ask for ${input.wantedCells} cells` };
+  }
+
+  /** The smallest rung that grants the wish, else the highest that fits and is higher than this one. */
+  private climbTarget({ nowMs, rung, wantedCells, headroomBytes }: RungInput): number | null {
+    const { rungs, marginBytes } = this.limits;
+    if (rung === RUNG_NONE || rung >= rungs.length - 1) return null;
+    if (nowMs - this.lastPressedMs < CALM_MS) return null;
+    const wanted = Math.max(this.smallestFor(wantedCells), rung + 1);
+    for (let target = wanted; target > rung; target--) {
+      if (headroomBytes - (rungs[target].bytes - rungs[rung].bytes) >= marginBytes) return target;
+    }
+    return null;
+  }
+
+  private smallestFor(cells: number): number {
+    const index = this.limits.rungs.findIndex((rung) => rung.cells >= cells);
+    return index < 0 ? this.limits.rungs.length - 1 : index;
+  }
+}
