@@ -151,8 +151,8 @@ function quantized(product) {
 /** Null where it is not built: the tests that need no addon must run without it. */
 async function openAddon({ built }) {
   try {
-    const { loadAddon } = await import(pathToFileURL(join(built, 'shared/native-addon.js')).href);
-    return loadAddon();
+    const { loadNativeAddon } = await import(pathToFileURL(join(built, 'shared/native-addon.js')).href);
+    return loadNativeAddon().addon;
   } catch (error) {
     say(`left out, because it needs the addon (make build): ${error.message.split('\n')[0]}`);
     return null;

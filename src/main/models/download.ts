@@ -148,7 +148,7 @@ async function takeAnswer(
     await partial.resume();
   } else {
     // A whole file: nothing was here, the file has changed, or the server knows no ranges.
-    const totalBytes = wholeNumber(answer.headers['content-length']) ?? download.sizeBytes;
+    const totalBytes = download.sizeBytes ?? wholeNumber(answer.headers['content-length']);
     await partial.begin({ etag: strongEtag(answer), totalBytes, sha256: download.sha256 });
   }
   return takeBody(download, partial, body, watch);
