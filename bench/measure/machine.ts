@@ -1,0 +1,52 @@
+import { execFileSync } from 'node:child_process';
+import os from 'node:os';
+
+/** What a number was measured on. */
+export interface Conditions {
+  cpu: string;
+  cores: number;
+  memoryGib: number;
+  system: string;
+  node: string;
+  commit: string;
+  command: string;
+  /** One-minute load average when the run began: above 0.5 or so the machine had other things to do. */
+  loadBefore: number;
+  date: string;
+}
+
+export function conditions(): Conditions {
+  return {
+    cpu: os.cpus()[0]?.model.trim() ?? 'unknown',
+    cores: os.availableParallelism(),
+    memoryGib: Math.round(os.totalmem() / 2 ** 30),
+    system: `${os.type()} ${os.release().split('-')[0]} ${os.arch()}`,
+    node: process.version,
+    commit: commit(),
+    command: commandLine(),
+    loadBefore: Math.round(os.loadavg()[0] * 100) / 100,
+    date: new Date().toISOString().slice(0, 10),
+  };
+}
+
+export function describe(c: Conditions): string {
+  return (
+    `${c.date}, commit ${c.commit}: ${c.cores} cores of ${c.cpu}, ${c.memoryGib} GiB, ${c.system}, Node ${c.node}; ` +
+    `load average before the run ${c.loadBefore}. Command: \`${c.command}\``
+  );
+}
+
+function commit(): string {
+  try {
+    const git = (...args: string[]) => execFileSync('git', args, { encoding: 'utf8' }).trim();
+    const isDirty = git('status', '--porcelain', '--untracked-files=no', '--', 'src', 'addon') !== '';
+    return git('rev-parse', '--short', 'HEAD') + (isDirty ? ' with changes' : '');
+  } catch {
+    return 'unknown';
+  }
+}
+
+function commandLine(): string {
+  const script = process.argv[1].replace(/^.*\/build\//, 'build/');
+  return ['node', script, ...process.argv.slice(2)].join(' ');
+}

@@ -1,0 +1,98 @@
+/**
+ * Steps a second of a full running set: the real threads and rings over the fake engine without delays. Prints one result.
+ * Arguments: sequences, seconds, `overlap` or `lockstep`.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { startPipeline, type WorkerPipeline } from '../../src/main/pipeline.js';
+import { parseConfig } from '../../src/shared/config.js';
+import type { SamplingParams } from '../../src/shared/sampling.js';
+import { busiestThreadsMs, threadTimesMs } from '../measure/thread-times.js';
+import { report } from '../measure/trial.js';
+
+/** Compilers need some thousand steps to settle. */
+const WARM_UP_MS = 1500;
+/** Long answers, so that the running set is full nearly all the time. */
+const OUTPUT_TOKENS = 30_000;
+const PROMPT_TOKENS = 16;
+
+export interface StepsResult {
+  stepsPerSecond: number;
+  tokensPerSecond: number;
+  /** Decodes in a step, on average: the running set is full when it is near the number of sequences. */
+  tokensPerStep: number;
+  cpuMicrosPerStep: number;
+  /** CPU share of the busiest threads: main, overlap and forward worker in some order. */
+  threadShares: number[];
+}
+
+const SAMPLING: SamplingParams = {
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  repeatPenalty: 1,
+  frequencyPenalty: 0,
+  presencePenalty: 0,
+  penaltyLastTokens: 0,
+  seed: 0,
+  maxTokens: OUTPUT_TOKENS,
+  ignoreEos: true,
+  logprobs: -1,
+  logitBias: [],
+  grammar: '',
+};
+
+let tokens = 0;
+let isOver = false;
+
+function keepRunning(pipeline: WorkerPipeline, n: number): void {
+  pipeline.submit(
+    { promptTokens: Int32Array.from({ length: PROMPT_TOKENS }, (_, i) => (n * 31 + i) % 256), sampling: SAMPLING },
+    {
+      token: () => {
+        tokens++;
+      },
+      finished: () => {
+        if (!isOver) keepRunning(pipeline, n + 1);
+      },
+      failed: (error) => {
+        throw error;
+      },
+    },
+  );
+}
+
+const [sequences, seconds, mode] = process.argv.slice(2);
+const pipeline = await startPipeline({
+  config: parseConfig({
+    contextTokens: 32_768,
+    maxTotalTokens: 32_768 * Number(sequences),
+    maxRunningRequests: Number(sequences),
+    overlapSchedule: mode !== 'lockstep',
+  }),
+  modelPath: 'fake.gguf',
+  fake: {},
+});
+for (let i = 0; i < Number(sequences); i++) keepRunning(pipeline, i * 1000);
+await sleep(WARM_UP_MS);
+
+const look = () => {
+  const { steps, decodedTokens } = pipeline.deviceGauges();
+  return { atMs: performance.now(), steps, decodedTokens, tokens, cpu: process.cpuUsage(), threads: threadTimesMs() };
+};
+const before = look();
+await sleep(Number(seconds) * 1000);
+const after = look();
+isOver = true;
+
+const steps = after.steps - before.steps;
+const elapsedMs = after.atMs - before.atMs;
+const cpuMicros = after.cpu.user + after.cpu.system - before.cpu.user - before.cpu.system;
+report({
+  stepsPerSecond: (steps / elapsedMs) * 1000,
+  tokensPerSecond: ((after.tokens - before.tokens) / elapsedMs) * 1000,
+  tokensPerStep: (after.decodedTokens - before.decodedTokens) / steps,
+  cpuMicrosPerStep: cpuMicros / steps,
+  threadShares: busiestThreadsMs(before.threads, after.threads, 3).map((ms) => ms / elapsedMs),
+} satisfies StepsResult);
+await pipeline.close(0);
