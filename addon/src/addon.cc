@@ -42,6 +42,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports.Set("backendInit", Napi::Function::New(env, BackendInit, "backendInit"));
   exports.Set("devices", Napi::Function::New(env, ListDevices, "devices"));
   exports.Set("drainLogs", Napi::Function::New(env, DrainLogs, "drainLogs"));
+  exports.Set("hostReadings", Napi::Function::New(env, HostReadings, "hostReadings"));
   exports.Set("layout", Napi::Function::New(env, ExportLayout, "layout"));
   exports.Set("quantize", Napi::Function::New(env, Quantize, "quantize"));
   exports.Set("sampleLogits", Napi::Function::New(env, SampleLogits, "sampleLogits"));

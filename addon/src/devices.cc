@@ -26,10 +26,24 @@ bool IsGpu(ggml_backend_dev_t device) {
 }
 
 bool IsUsed(ggml_backend_dev_t device, const LoadedModel* loaded) {
-  if (!IsGpu(device)) return false;
-  if (loaded == nullptr || loaded->options.devices.empty()) return loaded == nullptr || loaded->options.gpu_layers != 0;
+  if (!IsGpu(device))
+    return false;
+  if (loaded == nullptr || loaded->options.devices.empty())
+    return loaded == nullptr || loaded->options.gpu_layers != 0;
   const std::vector<std::string>& names = loaded->options.devices;
   return std::find(names.begin(), names.end(), ggml_backend_dev_name(device)) != names.end();
+}
+
+Napi::Object HostObject(Napi::Env env, const struct plimsoll_host_readings& readings) {
+  Napi::Object result = Napi::Object::New(env);
+  result.Set("systemTotalBytes", readings.system_total_bytes);
+  result.Set("systemAvailableBytes", readings.system_available_bytes);
+  result.Set("cgroupLimitBytes", readings.cgroup_limit_bytes);
+  result.Set("cgroupUsedBytes", readings.cgroup_used_bytes);
+  result.Set("cgroupReclaimableBytes", readings.cgroup_reclaimable_bytes);
+  result.Set("processFootprintBytes", readings.process_footprint_bytes);
+  result.Set("pressureLevel", readings.pressure_level);
+  return result;
 }
 
 } // namespace
@@ -55,30 +69,40 @@ Napi::Value ListDevices(const Napi::CallbackInfo& info) {
   });
 }
 
+Napi::Value HostReadings(const Napi::CallbackInfo& info) {
+  return Guarded(info.Env(), [&]() -> Napi::Value {
+    if (!info[0].IsUndefined() && !info[0].IsString())
+      throw AddonError("invalid_argument", "hostReadings takes a folder");
+    const std::string root = info[0].IsString() ? info[0].As<Napi::String>().Utf8Value() : "";
+    struct plimsoll_host_readings readings {};
+    if (plimsoll_host_readings_at(root.c_str(), &readings) != 0) {
+      throw AddonError("failed", "the system's memory cannot be read");
+    }
+    Napi::Object result = HostObject(info.Env(), readings);
+    result.Set("gpuWiredLimitBytes", readings.gpu_wired_limit_bytes);
+    return result;
+  });
+}
+
 Napi::Object ReadAll(Napi::Env env, const LoadedModel* loaded, plimsoll_host_reader* host) {
   double device_total = 0;
   double device_free = 0;
   for (size_t index = 0; index < ggml_backend_dev_count(); index++) {
     ggml_backend_dev_t device = ggml_backend_dev_get(index);
-    if (!IsUsed(device, loaded)) continue;
+    if (!IsUsed(device, loaded))
+      continue;
     size_t free_bytes = 0;
     size_t total_bytes = 0;
     ggml_backend_dev_memory(device, &free_bytes, &total_bytes);
     device_free += static_cast<double>(free_bytes);
     device_total += static_cast<double>(total_bytes);
   }
-  plimsoll_host_readings readings{};
-  if (host != nullptr) plimsoll_host_reader_read(host, &readings);
-  Napi::Object result = Napi::Object::New(env);
+  struct plimsoll_host_readings readings {};
+  if (host != nullptr)
+    plimsoll_host_reader_read(host, &readings);
+  Napi::Object result = HostObject(env, readings);
   result.Set("deviceTotalBytes", device_total);
   result.Set("deviceFreeBytes", device_free);
-  result.Set("systemTotalBytes", readings.system_total_bytes);
-  result.Set("systemAvailableBytes", readings.system_available_bytes);
-  result.Set("cgroupLimitBytes", readings.cgroup_limit_bytes);
-  result.Set("cgroupUsedBytes", readings.cgroup_used_bytes);
-  result.Set("cgroupReclaimableBytes", readings.cgroup_reclaimable_bytes);
-  result.Set("processFootprintBytes", readings.process_footprint_bytes);
-  result.Set("pressureLevel", readings.pressure_level);
   return result;
 }
 

@@ -59,11 +59,18 @@ export interface SampledLogits {
   top: [token: number, logprob: number][];
 }
 
+/** What the operating system tells; `gpuWiredLimitBytes`: macOS only, 0 when the system's own limit holds. */
+export interface HostReadings extends Omit<Readings, 'deviceTotalBytes' | 'deviceFreeBytes'> {
+  gpuWiredLimitBytes: number;
+}
+
 export interface NativeAddon {
   Engine: new () => NativeEngineObject;
   Vocabulary: new (handle: number) => NativeVocabularyObject;
   backendInit(directory: string): void;
   devices(): DeviceInfo[];
+  /** `root`: a folder with a tree of /proc and control groups to read instead of the machine's: for tests. */
+  hostReadings(root?: string): HostReadings;
   drainLogs(): { lines: EngineLogLine[]; dropped: number };
   layout(): Record<string, number | Record<string, number>>;
   /** Writes `to` in llama.cpp's file type `ftype` (2: Q4_0, 7: Q8_0). */

@@ -4,6 +4,7 @@ import { NativeVocabulary } from './native-vocabulary.js';
 export {
   ENGINE_VERSION,
   type EngineLogLine,
+  type HostReadings,
   type LoadedAddon,
   loadNativeAddon,
   type NativeAddon,
