@@ -19,7 +19,7 @@ export type Trouble =
   | { kind: 'status'; status: number; headers?: Record<string, string> }
   /** Answers 200 with the whole file whatever range was asked. */
   | { kind: 'ignore-range' }
-  /** Answers 206 with a part that was not asked for. */
+  /** Answers 206 with a part that was not asked for, as long as the one that was. */
   | { kind: 'wrong-part' }
   /** Other bytes, under another ETag, and broken off where said. */
   | { kind: 'other-content'; content: Buffer; etag: string; breakAfterBytes?: number };
@@ -29,6 +29,8 @@ export interface SeenRequest {
   method: string;
   url: string;
   headers: IncomingMessage['headers'];
+  /** performance.now(). */
+  atMs: number;
 }
 
 export interface HubServer {
@@ -76,7 +78,13 @@ export async function startHubServer(repo: string, files: Record<string, Buffer>
   const seen: SeenRequest[] = [];
   const troubles: Trouble[] = [];
   const record = (server: 'hub' | 'storage', request: IncomingMessage) =>
-    seen.push({ server, method: request.method ?? '', url: request.url ?? '', headers: request.headers });
+    seen.push({
+      server,
+      method: request.method ?? '',
+      url: request.url ?? '',
+      headers: request.headers,
+      atMs: performance.now(),
+    });
 
   const storage = createServer((request, response) => {
     record('storage', request);
@@ -158,11 +166,12 @@ function serveFile(
   const asked = /^bytes=(\d+)-$/.exec(request.headers.range ?? '');
   const isSame = request.headers['if-range'] === undefined || request.headers['if-range'] === etag;
   let from = asked && isSame && trouble?.kind !== 'ignore-range' ? Number(asked[1]) : 0;
+  const partBytes = content.length - from;
   if (trouble?.kind === 'wrong-part' && asked) from = Math.max(0, from - 10);
   if (from > content.length)
     return void response.writeHead(416, { 'content-range': `bytes */${content.length}` }).end();
   const isPart = asked !== null && (from > 0 || trouble?.kind === 'wrong-part');
-  const body = content.subarray(from, trouble?.kind === 'truncate' ? trouble.toBytes : undefined);
+  const body = content.subarray(from, trouble?.kind === 'truncate' ? trouble.toBytes : from + partBytes);
   response.writeHead(isPart ? 206 : 200, {
     etag,
     'content-length': body.length,

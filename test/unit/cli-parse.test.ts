@@ -149,6 +149,7 @@ t.test('an unknown flag: the nearest name', async (t) => {
 
 t.test('an unknown command', async (t) => {
   t.equal(usage('srve'), 'unknown command srve; did you mean serve?');
+  t.equal(usage('plul'), 'unknown command plul; did you mean pull?', 'swapped letters are one error');
   t.equal(usage('model.gguf'), 'unexpected word "model.gguf" (a model is named with --model)');
 });
 
