@@ -4,7 +4,7 @@ import type { Config } from '../shared/config.js';
 import { PlimsollError } from '../shared/errors.js';
 import { GaugeReader } from '../shared/gauges.js';
 import { DEVICE_GAUGES, type DeviceGauge, SCHEDULER_GAUGES, type SchedulerGauge } from '../shared/gauges-layout.js';
-import { DEFAULT_MEM_FRACTION } from '../shared/memory/constants.js';
+import type { RungLimits } from '../shared/memory/rung-policy.js';
 import { bellOf, createCoreBuffers, createRingBuffers, startWordsMax } from '../shared/pipeline-buffers.js';
 import type { SchedulerLimits } from '../shared/scheduler/limits.js';
 import { SAMPLE_FLAG, SAMPLE_FLAGS_DONE } from '../shared/step-output.js';
@@ -33,6 +33,8 @@ export interface PipelineOptions {
   modelPath: string;
   /** Tests: the fake engine instead of the addon's. */
   fake?: Partial<FakeEngineOptions>;
+  /** The planned context from the start, instead of a small one that grows. */
+  fixedContext?: boolean;
   /** Tests: shorter silences. */
   watch?: WatchLimits;
   onProgress?: (fraction: number) => void;
@@ -60,7 +62,10 @@ export async function startPipeline(options: PipelineOptions): Promise<WorkerPip
   }
 }
 
-function forwardData({ config, modelPath, fake }: PipelineOptions, core: ForwardData['core']): ForwardData {
+function forwardData(
+  { config, modelPath, fake, fixedContext }: PipelineOptions,
+  core: ForwardData['core'],
+): ForwardData {
   const threads = config.threads === 'auto' ? os.availableParallelism() : config.threads;
   return {
     core,
@@ -76,7 +81,7 @@ function forwardData({ config, modelPath, fake }: PipelineOptions, core: Forward
       contextTokens: config.contextTokens,
       runningCap: config.maxRunningRequests,
       chunkTokens: config.chunkTokens,
-      memFraction: config.memoryFraction === 'auto' ? DEFAULT_MEM_FRACTION : config.memoryFraction,
+      memFraction: config.memoryFraction,
       maxTotalTokens: config.maxTotalTokens,
       layout: config.kvLayout,
       keyType: config.kvType,
@@ -86,25 +91,36 @@ function forwardData({ config, modelPath, fake }: PipelineOptions, core: Forward
     },
     threads,
     promptThreads: threads,
-    warmup: config.warmup,
+    fixedContext: fixedContext ?? false,
   };
 }
 
-function limitsOf(config: Config, { plan, model, context, spec }: ForwardReady): SchedulerLimits {
+function limitsOf(config: Config, { plan, model, context, ladder }: ForwardReady): SchedulerLimits {
   return {
     layout: plan.layout,
     sequences: context.sequences,
     runningCap: plan.runningCap,
     cells: context.cells,
+    cellsMax: Math.max(context.cells, ladder[ladder.length - 1].cells),
     contextTokens: plan.contextTokens,
     chunkTokens: plan.chunkTokens,
-    batchTokens: Math.min(context.batchTokens, spec.batchTokens),
+    batchTokens: context.batchTokens,
     canTrim: model.canTrim,
     prefixCache: config.prefixCache,
     // Main bounds the queue; the scheduler's bound is the second of the pair, with room for preempted requests.
     waitingMax: config.maxQueuedRequests + 2 * plan.runningCap,
     startWords: startWordsMax(plan.contextTokens),
     targetItlMicros: TARGET_ITL_MS * 1000,
+  };
+}
+
+function ladderLimits({ plan, ladder }: ForwardReady, idleReleaseMs: number): RungLimits {
+  const cellsOfPlan = plan.layout === 'shared' ? plan.cells : plan.cells * plan.spec.sequences;
+  return {
+    rungs: ladder.map(({ cells, bytes }) => ({ cells, bytes })),
+    cellBytes: plan.cost.kvBytes / cellsOfPlan,
+    marginBytes: plan.arithmetic.marginBytes,
+    idleReleaseMs,
   };
 }
 
@@ -153,6 +169,8 @@ export class WorkerPipeline implements Pipeline {
     this.schedulerReader = new GaugeReader(core.schedulerGauges, SCHEDULER_GAUGES);
     workers.start(rings, {
       limits,
+      ladder: ladderLimits(ready, 0),
+      rung: ready.rung,
       epoch: ready.epoch,
       overlap: config.overlapSchedule,
       maxWaitMs: config.queueTimeoutMs,

@@ -2,12 +2,13 @@
  * Result ring, forward → overlap: what a step did. 32-bit words.
  *
  * ```
- * | header | samples: sampleCount × RESULT_SAMPLE_WORDS |
+ * step:    | header | samples: sampleCount × RESULT_SAMPLE_WORDS |
+ * context: | header | sequences that were carried over: sampleCount words |
  * ```
  */
 export const RESULT_TYPE = {
   step: 1,
-  /** A new context is ready: only the header, with epoch and its sizes. */
+  /** A new context stands, or none (context-wire.ts); stepId is 0. */
   context: 2,
 } as const;
 
@@ -23,8 +24,10 @@ export const RESULT = {
   kvUsedTokens: 6,
   /** For RESULT_TYPE.context: cells of the pool (shared) or of one stream (private). */
   contextTokens: 7,
+  /** For RESULT_TYPE.context: its index in the ladder, or RUNG_NONE. */
+  rung: 8,
 } as const;
-export const RESULT_HEADER_WORDS = 8;
+export const RESULT_HEADER_WORDS = 10;
 
 export const RESULT_SAMPLE = { sequence: 0, request: 1, token: 2, flags: 3 } as const;
 export const RESULT_SAMPLE_WORDS = 4;

@@ -17,13 +17,18 @@ export class DeviceGaugeWriter {
   constructor(
     buffer: SharedArrayBuffer,
     private readonly headroom: (readings: Readings) => number,
+    /** All sequences take their cells from one pool. */
+    public isShared = true,
   ) {
     this.writer = new GaugeWriter(buffer, DEVICE_GAUGES);
   }
 
   /** Takes readings if the last ones are old enough. */
   refresh(engine: Engine, nowMs: number): void {
-    if (nowMs - this.readAtMs < READ_INTERVAL_MS) return;
+    if (nowMs - this.readAtMs >= READ_INTERVAL_MS) this.refreshNow(engine, nowMs);
+  }
+
+  refreshNow(engine: Engine, nowMs: number): void {
     this.readAtMs = nowMs;
     const readings = engine.readings();
     this.writer.write({
@@ -34,14 +39,20 @@ export class DeviceGaugeWriter {
     });
   }
 
-  context(context: ContextInfo, epoch: number): void {
+  /** The context that stands now; null: none does. */
+  context(context: ContextInfo | null, epoch: number): void {
+    this.writer.write({ contextEpoch: epoch });
+    if (context === null) {
+      this.writer.write({ kvBytes: 0, computeBytes: 0, kvTotalTokens: 0, kvUsedTokens: 0 });
+      return;
+    }
     const sum = (key: 'modelBytes' | 'contextBytes' | 'computeBytes') =>
       context.breakdown.reduce((total, part) => total + part[key], 0);
     this.writer.write({
-      contextEpoch: epoch,
       weightsBytes: sum('modelBytes'),
       kvBytes: sum('contextBytes'),
       computeBytes: sum('computeBytes'),
+      kvTotalTokens: this.isShared ? context.cells : context.cells * context.sequences,
     });
   }
 

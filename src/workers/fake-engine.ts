@@ -56,7 +56,7 @@ export class FakeEngine implements Engine {
       {
         name: 'Fake0',
         description: 'fake device',
-        kind: 'gpu',
+        kind: this.options.deviceKind,
         totalBytes: deviceTotalBytes,
         freeBytes: deviceFreeBytes,
       },

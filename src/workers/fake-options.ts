@@ -35,6 +35,8 @@ export interface FakeEngineOptions {
   /** Calls of createContext (from 1) that fail with out_of_memory whatever they ask. */
   failCreateContext: number[];
 
+  /** cpu: RAM is the device. gpu: memory of its own. integrated-gpu: a limit of its own inside RAM. */
+  deviceKind: 'cpu' | 'gpu' | 'integrated-gpu';
   modelBytes: number;
   bytesPerToken: number;
   computeBytesPerUbatchToken: number;
@@ -60,6 +62,7 @@ export const FAKE_ENGINE_DEFAULTS: FakeEngineOptions = {
   crashAtStep: null,
   contextLimitBytes: 0,
   failCreateContext: [],
+  deviceKind: 'gpu',
   modelBytes: 64 * 2 ** 20,
   bytesPerToken: 1024,
   computeBytesPerUbatchToken: 4096,

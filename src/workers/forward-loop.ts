@@ -1,7 +1,8 @@
 import { BATCH_HEADER, BATCH_HEADER_WORDS, NOTICE_WORDS, OP_WORDS, SEGMENT_WORDS } from '../shared/batch-wire.js';
+import { CONTEXT_HEADER, CONTEXT_HEADER_WORDS, CONTEXT_RECORD_TYPE, RUNG_NONE } from '../shared/context-wire.js';
 import { CONTROL, STOP } from '../shared/control-layout.js';
 import type { Doorbell } from '../shared/doorbell.js';
-import { type ContextInfo, type ContextSpec, type Engine, EngineError } from '../shared/engine.js';
+import { type ContextSpec, type Engine, EngineError } from '../shared/engine.js';
 import { heartbeatNow } from '../shared/heartbeat.js';
 import { bellOf, type CoreBuffers, type RingBuffers } from '../shared/pipeline-buffers.js';
 import { RingConsumer } from '../shared/ring.js';
@@ -14,6 +15,7 @@ import {
   STEP_STATUS,
   stepOutputWords,
 } from '../shared/step-output.js';
+import { ContextKeeper } from './context-keeper.js';
 import type { DeviceGaugeWriter } from './device-gauges.js';
 import { ResultPublisher, Stopped } from './result-publisher.js';
 
@@ -21,9 +23,6 @@ import { ResultPublisher, Stopped } from './result-publisher.js';
 const SPIN_MS = 0.2;
 /** Longest sleep; also the rate of readings when idle. */
 const IDLE_WAIT_MS = 250;
-/** A context that fails to come back is tried this often, with a growing pause. Chosen: memory pressure passes in seconds or not at all. */
-const REBUILD_ATTEMPTS = 5;
-const REBUILD_PAUSE_MS = 200;
 
 /** Tells the owner of the thread, which alone can log. */
 export type ForwardReport = (level: 'info' | 'warn' | 'error', message: string) => void;
@@ -38,14 +37,15 @@ export class ForwardLoop {
   private readonly batches: RingConsumer;
   private readonly publisher: ResultPublisher;
   private readonly output: Int32Array;
+  private readonly contexts: ContextKeeper;
   private epoch: number;
   private lastStepEndMs = 0;
   private hadLiveSequences = false;
 
   constructor(
     private readonly engine: Engine,
-    private readonly spec: ContextSpec,
-    context: ContextInfo,
+    ladder: readonly ContextSpec[],
+    rung: number,
     epoch: number,
     core: CoreBuffers,
     rings: RingBuffers,
@@ -56,8 +56,15 @@ export class ForwardLoop {
     this.bell = bellOf(core, 'forward');
     this.batches = new RingConsumer(rings.batch);
     this.publisher = new ResultPublisher(core, rings);
-    this.output = new Int32Array(stepOutputWords(context.sequences));
+    this.output = new Int32Array(stepOutputWords(ladder[0].sequences));
     this.epoch = epoch;
+    this.contexts = new ContextKeeper(
+      engine,
+      ladder,
+      rung,
+      (message) => report('warn', message),
+      (ms) => this.bell.wait(this.bell.read(), ms),
+    );
     engine.setAbortFlag(this.control, CONTROL.abortDecode);
   }
 
@@ -86,6 +93,10 @@ export class ForwardLoop {
     if (!record) return false;
     const words = this.batches.payloadWords;
     const { at } = record;
+    if (record.type === CONTEXT_RECORD_TYPE) {
+      this.moveContext(words, at);
+      return true;
+    }
     if (words[at + BATCH_HEADER.totalWords] !== record.lengthWords)
       throw new Error('a batch record contradicts its length');
     const startMs = performance.now();
@@ -158,21 +169,28 @@ export class ForwardLoop {
     if (Atomics.load(this.control, CONTROL.stop) === STOP.now) throw new Stopped();
     this.report('error', `a step failed (${reason}): its results are discarded and the context is made anew`);
     this.hadLiveSequences = false;
-    for (let attempt = 1; ; attempt++) {
-      try {
-        const context = this.engine.createContext(this.spec);
-        this.epoch = (this.epoch + 1) | 0;
-        this.gauges.context(context, this.epoch);
-        this.publisher.context(this.epoch, context.cells);
-        return;
-      } catch (error) {
-        if (attempt >= REBUILD_ATTEMPTS) throw error;
-        this.report(
-          'warn',
-          `the context could not be made (${String(error)}): attempt ${attempt} of ${REBUILD_ATTEMPTS}`,
-        );
-        this.bell.wait(this.bell.read(), REBUILD_PAUSE_MS * attempt);
-      }
-    }
+    const context = this.contexts.rebuild();
+    this.epoch = (this.epoch + 1) | 0;
+    this.gauges.context(context, this.epoch);
+    this.publisher.context(this.epoch, this.contexts.rung, context.cells, []);
+  }
+
+  private moveContext(words: Int32Array, at: number): void {
+    const startMs = performance.now();
+    const before = this.contexts.rung;
+    const keepAt = at + CONTEXT_HEADER_WORDS;
+    const keep = Array.from(words.subarray(keepAt, keepAt + words[at + CONTEXT_HEADER.keepCount]));
+    this.epoch = words[at + CONTEXT_HEADER.epoch];
+    const { context, rung, carried } = this.contexts.move(words[at + CONTEXT_HEADER.rung], keep);
+    this.batches.release();
+    this.gauges.context(context, this.epoch);
+    this.gauges.refreshNow(this.engine, performance.now());
+    this.publisher.context(this.epoch, rung, context?.cells ?? 0, carried);
+    const name = (index: number) => (index === RUNG_NONE ? 'none' : `rung ${index}`);
+    this.report(
+      'info',
+      `context ${name(before)} → ${name(rung)}, ${context?.cells ?? 0} cells: ${carried.length} of ${keep.length} sequences carried over ` +
+        `in ${Math.round(performance.now() - startMs)} ms`,
+    );
   }
 }

@@ -37,8 +37,8 @@ async function main(): Promise<void> {
       const report = (level: 'info' | 'warn' | 'error', message: string) => post({ type: 'log', level, message });
       new ForwardLoop(
         opened.engine,
-        started.ready.spec,
-        started.ready.context,
+        started.ready.ladder.map((rung) => rung.spec),
+        started.ready.rung,
         started.ready.epoch,
         data.core,
         rings,

@@ -1,11 +1,13 @@
 import { BATCH_RECORD_TYPE } from '../shared/batch-wire.js';
+import { CONTEXT_HEADER, CONTEXT_HEADER_WORDS, CONTEXT_RECORD_TYPE, RUNG_NONE } from '../shared/context-wire.js';
 import { CONTROL, STOP } from '../shared/control-layout.js';
 import type { Doorbell } from '../shared/doorbell.js';
-import { GaugeWriter } from '../shared/gauges.js';
-import { SCHEDULER_GAUGES, type SchedulerGauge } from '../shared/gauges-layout.js';
+import { GaugeReader, GaugeWriter } from '../shared/gauges.js';
+import { DEVICE_GAUGES, type DeviceGauge, SCHEDULER_GAUGES, type SchedulerGauge } from '../shared/gauges-layout.js';
 import { heartbeatNow } from '../shared/heartbeat.js';
+import { type RungInput, type RungLimits, RungPolicy } from '../shared/memory/rung-policy.js';
 import { bellOf, type CoreBuffers, type RingBuffers } from '../shared/pipeline-buffers.js';
-import { RESULT, RESULT_TYPE } from '../shared/result-wire.js';
+import { RESULT, RESULT_HEADER_WORDS, RESULT_TYPE } from '../shared/result-wire.js';
 import { RingConsumer, RingProducer } from '../shared/ring.js';
 import { SAMPLING } from '../shared/sampling-wire.js';
 import type { SchedulerLimits } from '../shared/scheduler/limits.js';
@@ -20,11 +22,16 @@ const EAGER_STEP_MICROS = 2_000;
 const SPIN_STEP_MICROS = 200;
 /** Time kept for planning and for waking up, before the running step's expected end. Measured: schedule() of 64 requests and a wake-up. */
 const PLAN_LEAD_MICROS = 1_500;
+/** How often the ladder is looked at when nobody waits for it. Chosen: pressure and idleness are told by tenths of seconds. */
+const RUNG_CHECK_MS = 100;
 /** Longest sleep: bounds how late a stop or a dead peer is noticed. */
 const WAIT_MS = 100;
 
 export interface OverlapOptions {
+  /** Of the context that stands; the others of the ladder differ in their cells alone. */
   limits: SchedulerLimits;
+  ladder: RungLimits;
+  rung: number;
   epoch: number;
   /** False: schedule and forward in lock step. */
   overlap: boolean;
@@ -44,7 +51,14 @@ export class OverlapLoop {
   private readonly batches: RingProducer;
   private readonly gauges: GaugeWriter<SchedulerGauge>;
   private readonly scheduler: Scheduler;
+  private readonly rungs: RungPolicy;
+  private readonly device: GaugeReader<DeviceGauge>;
   private readonly inFlightMax: number;
+  private rung: number;
+  private epoch: number;
+  /** A context record is on its way: nothing is planned until its answer. */
+  private isMoving = false;
+  private rungCheckAtMs = 0;
   /** When the oldest step in flight began to run. */
   private stepStartMs = 0;
   private lastScheduleMicros = 0;
@@ -63,6 +77,10 @@ export class OverlapLoop {
     this.batches = new RingProducer(rings.batch);
     this.gauges = new GaugeWriter(core.schedulerGauges, SCHEDULER_GAUGES);
     this.scheduler = new Scheduler(options.limits, options.epoch);
+    this.rungs = new RungPolicy(options.ladder, performance.now());
+    this.device = new GaugeReader(core.deviceGauges, DEVICE_GAUGES);
+    this.rung = options.rung;
+    this.epoch = options.epoch;
     this.inFlightMax = options.overlap ? IN_FLIGHT_MAX : 1;
   }
 
@@ -118,13 +136,78 @@ export class OverlapLoop {
     for (let record = this.results.peek(); record; record = this.results.peek()) {
       const { at } = record;
       if (record.type === RESULT_TYPE.context) {
-        this.scheduler.applyContext(this.options.limits, words[at + RESULT.epoch]);
+        this.takeContext(words, at);
       } else {
         this.scheduler.applyResult(words, at);
         this.stepStartMs = performance.now();
       }
       this.results.release();
     }
+  }
+
+  /** A context stands: the one that was asked for, another one if that could not be made, or one made anew after a failure. */
+  private takeContext(words: Int32Array, at: number): void {
+    this.rung = words[at + RESULT.rung];
+    this.epoch = words[at + RESULT.epoch];
+    const carriedAt = at + RESULT_HEADER_WORDS;
+    const carried = Array.from(words.subarray(carriedAt, carriedAt + words[at + RESULT.sampleCount]));
+    const limits = { ...this.options.limits, cells: words[at + RESULT.contextTokens] || this.options.limits.cells };
+    if (!this.isMoving) this.scheduler.applyContext(limits, this.epoch);
+    else if (this.rung !== RUNG_NONE) this.scheduler.enterContext(limits, this.epoch, carried);
+    this.isMoving = false;
+  }
+
+  /** Moves the context when its policy says so. Called with the plan's wish known. True: a move is wanted, and waits or is on its way. */
+  private moveContext(nowMs: number): boolean {
+    if (this.isMoving) return true;
+    const { scheduler } = this;
+    const isUrgent = scheduler.wantedCells > 0 || (this.rung === RUNG_NONE && scheduler.activeCount > 0);
+    if (!isUrgent && nowMs < this.rungCheckAtMs) return false;
+    this.rungCheckAtMs = nowMs + RUNG_CHECK_MS;
+    const input = this.rungInput(nowMs);
+    scheduler.canGrow = this.rungs.canClimb(input);
+    // Decided only when it can be done: the policy takes its word for a deed.
+    if (scheduler.inFlightCount > 0) return isUrgent;
+    const move = this.rungs.decide(input);
+    if (!move) return false;
+    this.sendContext(move.rung, input.headroomBytes);
+    return true;
+  }
+
+  private rungInput(nowMs: number): RungInput {
+    const { scheduler } = this;
+    const { headroomBytes, pressureLevel } = this.device.read();
+    return {
+      nowMs,
+      rung: this.rung,
+      wantedCells: scheduler.wantedCells,
+      busyCells: scheduler.busyCells,
+      usedCells: scheduler.cellCounts().used,
+      hasWork: scheduler.activeCount > 0,
+      headroomBytes,
+      pressureLevel,
+    };
+  }
+
+  private sendContext(rung: number, headroomBytes: number): void {
+    const { rungs, cellBytes } = this.options.ladder;
+    const cells = rung === RUNG_NONE ? 0 : rungs[rung].cells;
+    // A put-away context carries nothing; else copies must fit beside both contexts' use.
+    const budgetTokens = rung === RUNG_NONE ? 0 : Math.floor(headroomBytes / Math.max(1, cellBytes));
+    const keep = this.rung === RUNG_NONE ? [] : this.scheduler.leaveContext(cells, budgetTokens);
+    const length = CONTEXT_HEADER_WORDS + keep.length;
+    const at = this.batches.reserve(CONTEXT_RECORD_TYPE, length);
+    if (at < 0) throw new Error('the batch ring is full although nothing is in flight');
+    const words = this.batches.payloadWords;
+    words[at + CONTEXT_HEADER.epoch] = this.epoch + 1;
+    words[at + CONTEXT_HEADER.rung] = rung;
+    words[at + CONTEXT_HEADER.keepCount] = keep.length;
+    keep.forEach((sequence, i) => {
+      words[at + CONTEXT_HEADER_WORDS + i] = sequence;
+    });
+    this.batches.commit();
+    this.isMoving = true;
+    this.forwardBell.ring();
   }
 
   /** Milliseconds until the next step should be planned; 0: now. Infinity: not before a result. */
@@ -147,7 +230,10 @@ export class OverlapLoop {
     const startMs = performance.now();
     const { scheduler, batches } = this;
     const { plan } = scheduler;
+    // A wish of the last plan is granted before the next one; meanwhile what is in flight runs out.
+    if (this.moveContext(startMs)) return false;
     if (!scheduler.schedule(startMs)) {
+      if (scheduler.wantedCells > 0 && scheduler.inFlightCount === 0) return this.moveContext(startMs);
       this.writeGauges(startMs);
       return false;
     }

@@ -49,12 +49,18 @@ export class ResultPublisher {
     if (output[STEP_OUT.sampleCount] > 0) this.stepTokens(output);
   }
 
-  context(epoch: number, contextTokens: number): void {
-    const at = this.reserve(this.results, RESULT_TYPE.context, RESULT_HEADER_WORDS, this.overlapBell);
+  /** A context stands (or none): its rung, its cells, and the sequences that were carried into it. */
+  context(epoch: number, rung: number, contextTokens: number, carried: readonly number[]): void {
+    const at = this.reserve(this.results, RESULT_TYPE.context, RESULT_HEADER_WORDS + carried.length, this.overlapBell);
     const words = this.results.payloadWords;
     words.fill(0, at, at + RESULT_HEADER_WORDS);
     words[at + RESULT.epoch] = epoch;
+    words[at + RESULT.rung] = rung;
     words[at + RESULT.contextTokens] = contextTokens;
+    words[at + RESULT.sampleCount] = carried.length;
+    carried.forEach((sequence, i) => {
+      words[at + RESULT_HEADER_WORDS + i] = sequence;
+    });
     this.results.commit();
     this.overlapBell.ring();
   }
@@ -72,6 +78,8 @@ export class ResultPublisher {
     words[at + RESULT.stepMicros] = stepMicros;
     words[at + RESULT.kvUsedTokens] = output[STEP_OUT.kvUsedTokens];
     words[at + RESULT.contextTokens] = 0;
+    words[at + RESULT.rung] = 0;
+    words[at + RESULT.rung + 1] = 0;
     for (let i = 0; i < count; i++) {
       const from = STEP_OUT_HEADER_WORDS + i * SAMPLE_WORDS;
       const to = at + RESULT_HEADER_WORDS + i * RESULT_SAMPLE_WORDS;

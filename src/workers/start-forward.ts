@@ -1,8 +1,8 @@
 import os from 'node:os';
 import type { DeviceInfo, ModelInfo } from '../shared/engine.js';
+import { contextLadder } from '../shared/memory/context-ladder.js';
 import { ExactCostModel } from '../shared/memory/exact-cost-model.js';
 import { type DeviceMemory, deviceMemoryOf, headroomOf } from '../shared/memory/headroom.js';
-import type { Plan } from '../shared/memory/plan-types.js';
 import { planContext } from '../shared/memory/planner.js';
 import { DeviceGaugeWriter } from './device-gauges.js';
 import type { OpenedEngine } from './open-engine.js';
@@ -46,11 +46,13 @@ export function startForward(
     post({ type: 'refused', refusal: plan });
     return null;
   }
+  const ladder = contextLadder(plan, costs, memory, data.fixedContext);
   const planMs = performance.now() - planStartMs;
-  const context = engine.createContext(plan.spec);
+  gauges.isShared = plan.layout === 'shared';
+  const context = engine.createContext(ladder[0].spec);
   const epoch = 1;
   gauges.context(context, epoch);
-  gauges.set({ engineThreads: data.threads, kvTotalTokens: totalCells(plan) });
+  gauges.set({ engineThreads: data.threads });
   gauges.refresh(engine, performance.now());
   return {
     gauges,
@@ -58,7 +60,8 @@ export function startForward(
       type: 'ready',
       model,
       plan,
-      spec: plan.spec,
+      ladder,
+      rung: 0,
       context,
       epoch,
       pieces: sharedPieces(vocabularyOf(model)),
@@ -90,10 +93,6 @@ export function memoryOf(devices: DeviceInfo[], chosen: string[]): DeviceMemory 
 /** Weights mapped from a file are file cache to the kernel, which it counts as available; they are needed all the same. */
 function uncountedWeights(model: ModelInfo, memory: DeviceMemory, useMmap: boolean): number {
   return memory === 'host' && useMmap ? model.sizeBytes : 0;
-}
-
-function totalCells(plan: Plan): number {
-  return plan.layout === 'shared' ? plan.cells : plan.cells * plan.spec.sequences;
 }
 
 function sharedPieces(vocabulary: { pieces(withControl: boolean): { offsets: Int32Array; bytes: Uint8Array } }) {

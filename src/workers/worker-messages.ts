@@ -1,5 +1,6 @@
 /** What travels by postMessage: start-up, errors, goodbyes. Everything on the hot path goes through shared memory. */
-import type { ContextInfo, ContextSpec, ModelInfo, ModelOptions } from '../shared/engine.js';
+import type { ContextInfo, ModelInfo, ModelOptions } from '../shared/engine.js';
+import type { ContextRung } from '../shared/memory/context-ladder.js';
 import type { Plan, PlanFlags, Refusal } from '../shared/memory/plan-types.js';
 import type { CoreBuffers, RingBuffers } from '../shared/pipeline-buffers.js';
 import type { FakeEngineOptions } from './fake-options.js';
@@ -13,7 +14,8 @@ export interface ForwardData {
   flags: PlanFlags;
   threads: number;
   promptThreads: number;
-  warmup: boolean;
+  /** The planned context from the start, with no smaller ones to begin with. */
+  fixedContext: boolean;
 }
 
 /** Everything that main needs to know of the loaded model and the context that stands. */
@@ -21,7 +23,9 @@ export interface ForwardReady {
   type: 'ready';
   model: ModelInfo;
   plan: Plan;
-  spec: ContextSpec;
+  /** From the smallest context to the planned one, and which of them stands. */
+  ladder: ContextRung[];
+  rung: number;
   context: ContextInfo;
   epoch: number;
   /** Bytes of every token, in shared memory. */

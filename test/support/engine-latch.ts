@@ -14,6 +14,11 @@ export class EngineLatch {
     Atomics.notify(this.words, FAKE_CONTROL.hold);
   }
 
+  /** What the machine has left, from the next reading on. */
+  systemAvailableMib(mib: number): void {
+    Atomics.store(this.words, FAKE_CONTROL.systemAvailableMib, mib);
+  }
+
   get enteredSteps(): number {
     return Atomics.load(this.words, FAKE_CONTROL.entered);
   }

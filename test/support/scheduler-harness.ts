@@ -50,6 +50,7 @@ export const LIMITS: SchedulerLimits = {
   sequences: 4,
   runningCap: 4,
   cells: 1024,
+  cellsMax: 1024,
   contextTokens: 512,
   chunkTokens: 64,
   batchTokens: 128,
@@ -79,10 +80,12 @@ export class SchedulerHarness {
   private readonly spec: ContextSpec;
   private epoch = 1;
 
-  constructor(
-    readonly limits: SchedulerLimits,
-    fake: Partial<FakeEngineOptions> = {},
-  ) {
+  readonly limits: SchedulerLimits;
+
+  constructor(given: SchedulerLimits, fake: Partial<FakeEngineOptions> = {}) {
+    // Unless a test says otherwise, the context does not grow.
+    const limits = { ...given, cellsMax: given.cellsMax === LIMITS.cellsMax ? given.cells : given.cellsMax };
+    this.limits = limits;
     this.engine = new FakeEngine({ canTrim: limits.canTrim, ...fake });
     this.engine.loadModel({ path: '', gpuLayers: 0, devices: [], useMmap: false, useMlock: false });
     this.spec = {

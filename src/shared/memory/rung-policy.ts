@@ -9,6 +9,8 @@ export interface RungInput {
   wantedCells: number;
   /** What running requests hold. */
   busyCells: number;
+  /** What sequences hold, cached ones included, each counted by itself: copies of it exist while the context moves. */
+  usedCells: number;
   hasWork: boolean;
   headroomBytes: number;
   /** 0 none, 1 warning, 2 critical. */
@@ -17,6 +19,8 @@ export interface RungInput {
 
 export interface RungLimits {
   rungs: ReadonlyArray<{ cells: number; bytes: number }>;
+  /** Bytes of one cell's keys and values. */
+  cellBytes: number;
   /** Headroom that a climb must leave. */
   marginBytes: number;
   /** Without work for so long, the context is put away; 0: never. */
@@ -102,13 +106,14 @@ export class RungPolicy {
   }
 
   /** The smallest rung that grants the wish, else the highest that fits and is higher than this one. */
-  private climbTarget({ nowMs, rung, wantedCells, headroomBytes }: RungInput): number | null {
-    const { rungs, marginBytes } = this.limits;
+  private climbTarget({ nowMs, rung, wantedCells, usedCells, headroomBytes }: RungInput): number | null {
+    const { rungs, marginBytes, cellBytes } = this.limits;
     if (rung === RUNG_NONE || rung >= rungs.length - 1) return null;
     if (nowMs - this.lastPressedMs < CALM_MS) return null;
     const wanted = Math.max(this.smallestFor(wantedCells), rung + 1);
     for (let target = wanted; target > rung; target--) {
-      if (headroomBytes - (rungs[target].bytes - rungs[rung].bytes) >= marginBytes) return target;
+      const growthBytes = rungs[target].bytes - rungs[rung].bytes;
+      if (headroomBytes - growthBytes - usedCells * cellBytes >= marginBytes) return target;
     }
     return null;
   }

@@ -8,6 +8,7 @@ import {
   START_WORDS,
 } from '../batch-wire.js';
 import { RECORD_NOTICES_MAX } from '../pipeline-buffers.js';
+import { SAMPLING } from '../sampling-wire.js';
 import type { Request } from './request.js';
 
 /** Words that grow once and are reused for every step: planning allocates nothing a token. */
@@ -201,7 +202,11 @@ export function startWordsOf(request: Request): number {
   return START_WORDS + historyCountOf(request) + request.spec.sampling.length;
 }
 
+/** Tokens that the sampler must know: those that penalties look at, and all that a grammar has accepted before. */
 function historyCountOf(request: Request): number {
-  const wanted = request.spec.penaltyLastTokens;
-  return wanted < 0 ? request.knownCount : Math.min(wanted, request.knownCount);
+  const { penaltyLastTokens, sampling } = request.spec;
+  const sampledBefore = request.knownCount - request.promptCount;
+  const forPenalties = penaltyLastTokens < 0 ? request.knownCount : penaltyLastTokens;
+  const forGrammar = sampling[SAMPLING.grammarBytes] > 0 ? sampledBefore : 0;
+  return Math.min(request.knownCount, Math.max(forPenalties, forGrammar));
 }

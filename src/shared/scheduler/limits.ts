@@ -9,6 +9,8 @@ export interface SchedulerLimits {
   runningCap: number;
   /** Cells of the pool (shared) or of each stream (private). */
   cells: number;
+  /** Cells of the largest context that this plan may grow to. */
+  cellsMax: number;
   /** Prompt and output of one request, tokens at most. */
   contextTokens: number;
   /** Prompt tokens of one step at most. */

@@ -36,6 +36,8 @@ export class Request {
   pendingSteps = 0;
   /** Its last token was an end of generation or the last of maxTokens: that token has no cell, and nothing after it will. */
   ended = false;
+  /** Its sequence has no sampler yet: the next record with a segment of it must carry its start. */
+  needsStart = false;
   /** Main was told that it left the queue. */
   announced = false;
   /** Order of the last prefill chunk: the longest-unserved long prompt goes first. */
@@ -98,6 +100,7 @@ export class Request {
     this.computedCount = cached;
     this.sharableCount = cached;
     this.admittedOrder = order;
+    this.needsStart = true;
   }
 
   /** Gives up its cells and placeholders: it will be computed again from its known tokens. */

@@ -14,6 +14,8 @@ import { WaitingQueue } from './waiting-queue.js';
 
 /** A request whose steps failed this often in a row is given up. Chosen: one bad step is bad luck, three are its own doing. */
 const FAILURES_MAX = 3;
+/** How long running requests that cannot go on wait for memory. Chosen: pressure that lasts longer will last. */
+const STALL_MAX_MS = 10_000;
 /** Waiting requests that one plan looks at behind those that wait for another's prefill. Chosen: bounds the plan's time. */
 const ADMISSION_SCAN_MAX = 64;
 /** Free cells that admission leaves to each running request, so that it does not preempt at once. Chosen. */
@@ -66,6 +68,7 @@ export class Scheduler {
   private hasContext = true;
   private lastChunkTokens = 0;
   private nextRefusalMs = 0;
+  private stalledSinceMs: number | null = null;
 
   constructor(
     private limits: SchedulerLimits,
@@ -138,11 +141,13 @@ export class Scheduler {
    */
   schedule(nowMs: number): boolean {
     this.plan.begin(this.stepId, this.epoch);
+    this.pool.wantedCells = 0;
     for (const request of this.running) request.sharableCount = request.computedCount;
     this.refuseOverdue(nowMs);
     if (this.hasContext) {
       this.planDecodes();
       this.planPrefills();
+      this.breakStall(nowMs);
     }
     return this.plan.hasWork || this.plan.hasNotices;
   }
@@ -180,16 +185,62 @@ export class Scheduler {
     for (const request of step.requests) this.settle(request);
   }
 
+  /** Lets plans ask for a larger context (`wantedCells`) instead of evicting and preempting; the caller knows whether one fits. */
+  set canGrow(value: boolean) {
+    this.pool.canGrow = value;
+  }
+
+  /** Cells that the last plan would have liked to have; 0: those there are will do. */
+  get wantedCells(): number {
+    return this.pool.wantedCells;
+  }
+
+  /** Cells that running requests hold, each counted by itself: what the smallest context for them needs. */
+  get busyCells(): number {
+    const lengths = this.running.map((request) => this.pool.cells.length(Math.max(request.sequence, 0)));
+    return this.limits.layout === 'shared' ? lengths.reduce((a, b) => a + b, 0) : Math.max(0, ...lengths);
+  }
+
+  /**
+   * The context is about to be replaced by one of `cells` cells: nothing is in flight. Returns the sequences to carry over, of at most
+   * `budgetTokens` together.
+   */
+  leaveContext(cells: number, budgetTokens: number): number[] {
+    if (this.inFlight.length > 0) throw new Error('a context is left while steps are in flight');
+    this.hasContext = false;
+    // What had to be removed from the old context is simply not carried over.
+    this.plan.dropOps();
+    return this.pool.sequencesToKeep(cells, budgetTokens);
+  }
+
+  /** The new context stands, with the sequences that were carried over; requests of the others are computed again. */
+  enterContext(limits: SchedulerLimits, epoch: number, carried: readonly number[]): void {
+    assertLimits(limits);
+    const before = this.replacePool(limits, epoch);
+    this.pool.adopt(before, carried);
+    for (const request of [...this.running].reverse()) {
+      if (carried.includes(request.sequence)) request.needsStart = true;
+      else this.requeue(request);
+    }
+    this.hasContext = true;
+  }
+
   /** A new context stands, empty: everything that had cells is computed again. */
   applyContext(limits: SchedulerLimits, epoch: number): void {
     assertLimits(limits);
     if (this.hasContext) this.loseContext(null);
+    this.replacePool(limits, epoch);
+    this.hasContext = true;
+  }
+
+  private replacePool(limits: SchedulerLimits, epoch: number): SequencePool {
+    const before = this.pool;
     this.limits = limits;
     this.epoch = epoch;
-    this.earlierEvictions += this.pool.evictions;
-    this.earlierEvictedTokens += this.pool.evictedTokens;
+    this.earlierEvictions += before.evictions;
+    this.earlierEvictedTokens += before.evictedTokens;
     this.pool = new SequencePool(limits, this.plan);
-    this.hasContext = true;
+    return before;
   }
 
   private applySample(words: Int32Array, at: number): void {
@@ -237,11 +288,28 @@ export class Scheduler {
     }
   }
 
+  /**
+   * Running requests none of which can go on, with nothing in flight that could help: each needs a larger context, and there is no
+   * headroom for one. They wait for a while; then the cheapest gives up, so that the server never wedges.
+   */
+  private breakStall(nowMs: number): void {
+    const isStalled =
+      !this.plan.hasWork && this.inFlight.length === 0 && this.running.length > 0 && this.wantedCells === 0;
+    if (!isStalled) this.stalledSinceMs = null;
+    else if (this.stalledSinceMs === null) this.stalledSinceMs = nowMs;
+    else if (nowMs - this.stalledSinceMs > STALL_MAX_MS) {
+      const victim = cheapestVictim(this.running, []);
+      if (victim) this.finish(victim, FINISH_CODE.insufficientMemory);
+      this.stalledSinceMs = null;
+    }
+  }
+
   private planDecodes(): void {
     for (const request of [...this.running]) {
       if (request.phase !== 'running' || !request.isDecoding) continue;
       if (request.plannedOutputs >= request.spec.maxTokens) continue;
       if (this.plan.decodes >= this.limits.batchTokens) break;
+      if (request.needsStart && !this.hasRoomForStart(request)) continue;
       if (!this.makeRoom(request, 1)) continue;
       this.addSegment(request, 1);
       this.plan.decodes++;
@@ -288,7 +356,7 @@ export class Scheduler {
       this.pool.evictUntil(request.sequence, count);
       count = Math.min(count, this.pool.cells.freeFor(request.sequence));
     }
-    if (count <= 0) return 0;
+    if (count <= 0 || (request.needsStart && !this.hasRoomForStart(request))) return 0;
     request.lastServed = ++this.order;
     this.addSegment(request, count);
     this.plan.promptTokens += count;
@@ -303,6 +371,8 @@ export class Scheduler {
   }
 
   private addSegment(request: Request, count: number): void {
+    if (request.needsStart) this.plan.addStart(request);
+    request.needsStart = false;
     const reachesEnd = request.computedCount + count === request.tokenCount;
     this.plan.addSegment(request, count, reachesEnd);
     this.pool.cells.append(request.sequence, count);
@@ -325,9 +395,13 @@ export class Scheduler {
     this.waiting.remove(request);
     request.admit(home.id, cached, ++this.order);
     this.running.push(request);
-    this.plan.addStart(request);
     this.announce(request, cached);
     return 'admitted';
+  }
+
+  /** One start of any size fits into a record; more only as far as there is room. */
+  private hasRoomForStart(request: Request): boolean {
+    return this.plan.startCount === 0 || this.plan.startWords + startWordsOf(request) <= this.limits.startWords;
   }
 
   /** Tells main, the first time, that the request has left the queue. */
@@ -339,21 +413,32 @@ export class Scheduler {
     this.plan.addNotice(request.id, NOTICE_KIND.started, cached, request.promptCount);
   }
 
-  /** Shared pool: the prompt, and what running prompts still have to compute, fit beside what running requests hold. */
+  /** The prompt, and what running prompts still have to compute, fit beside what running requests hold; else a larger pool is asked for. */
   private fits(request: Request, match: PrefixMatch | null): boolean {
-    if (this.limits.layout === 'private' || this.running.length === 0) return true;
+    const { cells } = this.pool;
+    if (this.limits.layout === 'private') {
+      if (request.tokenCount < cells.cells) return true;
+      this.pool.wantCells(request.tokenCount + 1 + GROWTH_RESERVE_TOKENS);
+      return false;
+    }
     const busy = this.pool.busyCells(match?.sequence);
     const promised = this.running.reduce(
       (sum, other) => sum + Math.max(0, other.remaining - 1) + GROWTH_RESERVE_TOKENS,
       0,
     );
-    return busy + promised + (request.tokenCount - (match?.count ?? 0)) + 1 <= this.pool.cells.totalCells;
+    const needed = busy + promised + (request.tokenCount - (match?.count ?? 0)) + 1;
+    if (needed <= cells.totalCells) return true;
+    if (this.pool.wantCells(needed)) return false;
+    // Alone it fits whatever the books say: contextTokens is never more than the largest pool.
+    return this.running.length === 0 && request.tokenCount + 1 <= cells.totalCells;
   }
 
   /** Room for a running request's next token: from idle prefixes, then from victims. False: it was itself the cheapest victim. */
   private makeRoom(request: Request, count: number): boolean {
     this.pool.evictUntil(request.sequence, count);
     while (this.pool.cells.freeFor(request.sequence) < count) {
+      // A larger context comes; a full private stream cannot be helped by anyone's cells.
+      if (this.pool.wantedCells > 0 || this.limits.layout === 'private') return false;
       const victim = cheapestVictim(this.running, this.plan.requests) ?? request;
       this.preempt(victim);
       if (victim === request) return false;
@@ -401,7 +486,8 @@ function assertLimits(limits: SchedulerLimits): void {
     limits.chunkTokens >= 1 &&
     limits.batchTokens >= limits.runningCap &&
     limits.contextTokens >= 2 &&
-    limits.contextTokens <= limits.cells &&
+    limits.cells <= limits.cellsMax &&
+    limits.contextTokens <= limits.cellsMax &&
     limits.waitingMax >= 1;
   if (!ok) throw new RangeError(`scheduler limits contradict each other: ${JSON.stringify(limits)}`);
 }

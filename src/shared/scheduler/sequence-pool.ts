@@ -7,6 +7,8 @@ import { commonPrefix, type PrefixMatch, type Sequence, SequenceTable } from './
 
 /** A shorter prefix is not worth a copy of its own. Chosen: prefill does this many tokens in the time of one decode step. */
 const COPY_MIN_TOKENS = 32;
+/** A larger context should last for a while. Chosen. */
+const GROWTH_TOKENS = 256;
 /** Waiting for another's prefill must bring at least this much more than what is cached already. Chosen: one small chunk. */
 const DEFER_MIN_TOKENS = 64;
 
@@ -30,6 +32,42 @@ export class SequencePool {
 
   sequenceOf(request: Request): Sequence {
     return this.table.all[request.sequence];
+  }
+
+  /** A larger context may be made, and nothing speaks against it now. */
+  canGrow = false;
+  /** Cells (of the pool, or of a stream) that this plan would have liked to have; 0: those there are will do. */
+  wantedCells = 0;
+
+  /** Asks for a larger context. Returns whether there is hope for one. */
+  wantCells(cells: number): boolean {
+    if (!this.canGrow || this.limits.cells >= this.limits.cellsMax) return false;
+    this.wantedCells = Math.max(this.wantedCells, Math.min(cells, this.limits.cellsMax));
+    return true;
+  }
+
+  /**
+   * Sequences to carry into a context of `cells` cells: busy ones first, then cached prefixes, latest used first, as many as fit there and
+   * into `budgetTokens` on the way. A copy holds shared cells for itself, so each sequence counts with its whole length.
+   */
+  sequencesToKeep(cells: number, budgetTokens: number): number[] {
+    const byWorth = this.table.all.filter((sequence) => this.cells.length(sequence.id) > 0);
+    byWorth.sort((a, b) => Number(b.state === 'busy') - Number(a.state === 'busy') || b.lastUsed - a.lastUsed);
+    let budget = this.limits.layout === 'shared' ? Math.min(cells, budgetTokens) : budgetTokens;
+    return byWorth.flatMap(({ id }) => {
+      const length = this.cells.length(id);
+      if (length > budget || length > cells) return [];
+      budget -= length;
+      return [id];
+    });
+  }
+
+  /** The sequences of `before` that were carried over into this context. */
+  adopt(before: SequencePool, carried: readonly number[]): void {
+    for (const id of carried) {
+      this.table.adopt(before.table.all[id]);
+      this.cells.append(id, before.cells.length(id));
+    }
   }
 
   /** Cells of busy sequences, and of `also`. */
@@ -101,9 +139,17 @@ export class SequencePool {
     this.release(this.sequenceOf(request), OP_KIND.remove);
   }
 
-  /** Evicts idle prefixes, oldest first, until `sequence` can take `count` cells or none is left. */
+  /**
+   * Makes room for `count` more cells of `sequence`: asks for a larger context while there is hope for one, else evicts idle prefixes,
+   * oldest first, until it fits or none is left.
+   */
   evictUntil(sequence: number, count: number): void {
-    if (this.limits.layout === 'private') return;
+    if (this.cells.freeFor(sequence) >= count) return;
+    if (this.limits.layout === 'private') {
+      this.wantCells(this.cells.length(sequence) + count + GROWTH_TOKENS);
+      return;
+    }
+    if (this.wantCells(this.cells.usedCells + count + GROWTH_TOKENS)) return;
     // One that shares all its cells would free nothing and lose a hit; it goes only when there is no other.
     const frees = (candidate: Sequence) => this.cells.ownCells(candidate.id) > 0;
     while (this.cells.freeFor(sequence) < count) {

@@ -103,6 +103,13 @@ export class SequenceTable {
     this.touch(sequence);
   }
 
+  /** Takes over what `other`, of an earlier table, holds in the sequence of the same id. */
+  adopt(other: Sequence): void {
+    const sequence = this.all[other.id];
+    Object.assign(sequence, other);
+    this.clock = Math.max(this.clock, other.lastUsed);
+  }
+
   /** The owner grew its token array. */
   refresh(sequence: Sequence): void {
     if (sequence.owner) sequence.tokens = sequence.owner.tokens;

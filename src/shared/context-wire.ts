@@ -1,0 +1,19 @@
+/**
+ * Context record, overlap → forward, in the batch ring: replace the context by another of the ladder, or put it away. Sent only with no
+ * step in flight. 32-bit words; answered by a RESULT_TYPE.context record with the sequences that were carried over.
+ *
+ * ```
+ * | header | sequences to carry over: keepCount |
+ * ```
+ */
+export const CONTEXT_RECORD_TYPE = 2;
+
+export const CONTEXT_HEADER = {
+  /** Epoch of the new context. */
+  epoch: 0,
+  /** Index in the ladder; RUNG_NONE: free the context and make no other. */
+  rung: 1,
+  keepCount: 2,
+} as const;
+export const CONTEXT_HEADER_WORDS = 4;
+export const RUNG_NONE = -1;

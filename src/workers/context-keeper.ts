@@ -1,0 +1,70 @@
+import { RUNG_NONE } from '../shared/context-wire.js';
+import { type ContextInfo, type ContextSpec, type Engine, EngineError } from '../shared/engine.js';
+
+/** A context that fails to come back is tried this often, with a growing pause. Chosen: memory pressure passes in seconds or not at all. */
+const REBUILD_ATTEMPTS = 5;
+const REBUILD_PAUSE_MS = 200;
+
+export interface ContextMove {
+  /** null: the context is put away. */
+  context: ContextInfo | null;
+  rung: number;
+  /** Sequences whose cells stand in the new context. */
+  carried: number[];
+}
+
+/** The forward worker's contexts: moves sequences between the rungs of the ladder, and makes a lost context anew. */
+export class ContextKeeper {
+  constructor(
+    private readonly engine: Engine,
+    private readonly ladder: readonly ContextSpec[],
+    public rung: number,
+    private readonly warn: (message: string) => void,
+    private readonly pause: (ms: number) => void,
+  ) {}
+
+  /**
+   * Replaces the context by the one of `rung`, with the cells of the sequences in `keep`. Where that one does not fit after all, the old
+   * rung comes back; what cannot be carried over is left behind. @throws EngineError when no context can be made.
+   */
+  move(rung: number, keep: readonly number[]): ContextMove {
+    if (rung === RUNG_NONE) {
+      this.engine.freeContext();
+      this.rung = RUNG_NONE;
+      return { context: null, rung, carried: [] };
+    }
+    const states = keep.map((sequence) => ({ sequence, state: this.engine.saveSequence(sequence) }));
+    const before = this.rung;
+    let context: ContextInfo;
+    try {
+      context = this.engine.createContext(this.ladder[rung]);
+      this.rung = rung;
+    } catch (error) {
+      if (!(error instanceof EngineError) || error.code !== 'out_of_memory') throw error;
+      this.warn(`a context of ${this.ladder[rung].cells} cells does not fit: ${error.message}`);
+      if (before !== RUNG_NONE && before < rung) {
+        this.rung = before;
+        context = this.rebuild();
+      } else {
+        this.rung = 0;
+        context = this.rebuild();
+      }
+    }
+    const carried = states.filter(({ sequence, state }) => this.engine.restoreSequence(sequence, state));
+    return { context, rung: this.rung, carried: carried.map(({ sequence }) => sequence) };
+  }
+
+  /** The same context, empty. Where it does not fit any more, a lower rung. @throws EngineError when none can be made. */
+  rebuild(): ContextInfo {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return this.engine.createContext(this.ladder[Math.max(this.rung, 0)]);
+      } catch (error) {
+        if (this.rung > 0) this.rung--;
+        else if (attempt >= REBUILD_ATTEMPTS) throw error;
+        this.warn(`the context could not be made (${String(error)}): attempt ${attempt}`);
+        this.pause(REBUILD_PAUSE_MS * attempt);
+      }
+    }
+  }
+}

@@ -1,0 +1,83 @@
+import t from 'tap';
+import type { WorkerPipeline } from '../../src/main/pipeline.js';
+import { fakeCompletion } from '../../src/workers/fake-tokens.js';
+import { EngineLatch } from '../support/engine-latch.js';
+import { ask, startFakePipeline, textTokens } from '../support/fake-pipeline.js';
+
+/** Large enough that the plan's KV is more than a start takes at once: a ladder with several rungs. */
+const FAT = { bytesPerToken: 128 * 1024, deviceKind: 'cpu' } as const;
+const SETTINGS = { contextTokens: 8192, maxRunningRequests: 4 } as const;
+
+/** Resolves when the gauges hold a reading that was taken after this call. */
+async function nextReading(pipeline: WorkerPipeline): Promise<void> {
+  const now = performance.timeOrigin + performance.now();
+  while (pipeline.deviceGauges().readAtMs <= now) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+for (const kvLayout of ['shared', 'private'] as const) {
+  t.test(`the context grows under running requests and nobody notices (${kvLayout})`, async (t) => {
+    const logs: string[] = [];
+    const pipeline = await startFakePipeline(
+      FAT,
+      { ...SETTINGS, kvLayout },
+      { log: (_level, message) => logs.push(message) },
+    );
+    t.teardown(() => pipeline.close(0));
+    const first = pipeline.ready.ladder[0];
+    t.ok(pipeline.ready.ladder.length > 1 && first.cells < 8192, 'the start is small');
+    const prompts = [
+      textTokens('a'.repeat(700)),
+      textTokens('b'.repeat(900)),
+      textTokens('c'.repeat(5000)),
+      textTokens('d'),
+    ];
+    const lengths = [2000, 1500, 300, 3000];
+    const answers = await Promise.all(
+      prompts.map((prompt, i) => ask(pipeline, prompt, { maxTokens: lengths[i], penaltyLastTokens: 64 })),
+    );
+    answers.forEach((answer, i) => {
+      t.equal(answer.reason, 'length');
+      t.same(answer.tokens, fakeCompletion(prompts[i], lengths[i]), 'the same answer as without a move');
+    });
+    const moves = logs.filter((line) => line.startsWith('context '));
+    t.ok(moves.length >= 1, moves.join('; '));
+    t.match(moves[0], /rung 0 → rung/);
+    t.ok(pipeline.deviceGauges().kvTotalTokens > first.cells);
+  });
+}
+
+t.test('a cached prefix is carried over', async (t) => {
+  const pipeline = await startFakePipeline(FAT, { ...SETTINGS, kvLayout: 'shared' });
+  t.teardown(() => pipeline.close(0));
+  const prompt = textTokens('p'.repeat(600));
+  await ask(pipeline, prompt, { maxTokens: 1 });
+  await ask(pipeline, textTokens('q'.repeat(7000)), { maxTokens: 1 });
+  t.ok(pipeline.deviceGauges().contextEpoch > 1, 'the context has moved');
+  const again = await ask(pipeline, [...prompt, 33], { maxTokens: 4 });
+  t.equal(again.cachedTokens, 600);
+  t.same(again.tokens, fakeCompletion([...prompt, 33], 4));
+});
+
+t.test('without headroom the context stays as it is: a request waits its time and gets 503', async (t) => {
+  const latch = new EngineLatch();
+  const pipeline = await startFakePipeline({ ...FAT, control: latch.buffer }, { ...SETTINGS, kvLayout: 'private' });
+  t.teardown(() => pipeline.close(0));
+  latch.systemAvailableMib(16);
+  await nextReading(pipeline);
+  const long = await ask(pipeline, textTokens('x'.repeat(6000)), { maxTokens: 2 }, undefined, { maxWaitMs: 300 });
+  t.match(long.reason, { code: 'insufficient_memory', retryAfterSeconds: 5 });
+  const short = await ask(pipeline, textTokens('short'), { maxTokens: 2 });
+  t.same(short.tokens, fakeCompletion(textTokens('short'), 2), 'what fits goes on');
+  latch.systemAvailableMib(16_000);
+  await nextReading(pipeline);
+  const late = await ask(pipeline, textTokens('x'.repeat(6000)), { maxTokens: 2 }, undefined, { maxWaitMs: 20_000 });
+  t.equal(late.reason, 'length', 'memory is back');
+});
+
+t.test('a larger context that cannot be made after all leaves the old one', async (t) => {
+  const pipeline = await startFakePipeline({ ...FAT, failCreateContext: [2] }, { ...SETTINGS, kvLayout: 'shared' });
+  t.teardown(() => pipeline.close(0));
+  const prompt = textTokens('y'.repeat(3000));
+  const answer = await ask(pipeline, prompt, { maxTokens: 1500 });
+  t.same(answer.tokens, fakeCompletion(prompt, 1500));
+});
