@@ -4,6 +4,7 @@ import t from 'tap';
 import { exitMessage } from '../../src/main/cli/exit-messages.js';
 import { runCli } from '../../src/main/cli/run.js';
 import { ModelError } from '../../src/main/models/model-error.js';
+import { StartError } from '../../src/main/start-error.js';
 import type { Config } from '../../src/shared/config.js';
 import { EngineError, type EngineErrorCode } from '../../src/shared/engine.js';
 import { PlimsollError } from '../../src/shared/errors.js';
@@ -96,14 +97,14 @@ t.test('a busy port', async (t) => {
 t.test('engine errors: one line with the file, exit 1, no stack', async (t) => {
   const context = { modelPath: '/m/x.gguf' };
   const cases: [EngineErrorCode, RegExp][] = [
-    ['model_not_found', /^there is no model file \/m\/x\.gguf$/],
+    ['model_not_found', /^\/m\/x\.gguf: tensor data/],
     [
       'model_invalid',
-      /^\/m\/x\.gguf is damaged or incomplete: tensor data is cut off at the end \(download it again\)$/,
+      /^\/m\/x\.gguf cannot be loaded: tensor data is cut off at the end \(damaged or incomplete: download it again\)$/,
     ],
     ['model_unsupported', /^\/m\/x\.gguf is of a kind that this engine cannot run: /],
-    ['out_of_memory', /^there is not enough memory for \/m\/x\.gguf: .*--context-length/],
-    ['engine_not_found', /PLIMSOLL_ENGINE_DIR/],
+    ['out_of_memory', /^\/m\/x\.gguf does not fit into memory: .*--context-length/],
+    ['engine_not_found', /^the engine's libraries: .*PLIMSOLL_ENGINE_DIR/],
     ['failed', /^the engine failed: /],
   ];
   for (const [code, words] of cases) {
@@ -112,6 +113,13 @@ t.test('engine errors: one line with the file, exit 1, no stack', async (t) => {
     t.match(text, words);
     t.notMatch(text, /\n/);
   }
+  const named = new StartError('model_invalid', '/m/x.gguf cannot be loaded: bad key');
+  t.equal(
+    exitMessage(named, context).text,
+    '/m/x.gguf cannot be loaded: bad key (damaged or incomplete: download it again)',
+    'the file is named once',
+  );
+  t.equal(exitMessage(new StartError('refused', 'the plan does not fit'), context).text, 'the plan does not fit');
   const copy = Object.assign(new Error('from a worker'), { name: 'EngineError', code: 'model_unsupported' });
   t.match(exitMessage(copy, context).text, /^\/m\/x\.gguf is of a kind/, 'a copy that crossed threads counts too');
 });

@@ -3,6 +3,7 @@ import { ConfigError } from '../../shared/config.js';
 import { EngineError, type EngineErrorCode } from '../../shared/engine.js';
 import { PlimsollError } from '../../shared/errors.js';
 import { ModelError } from '../models/model-error.js';
+import { StartError } from '../start-error.js';
 import { CliError, EXIT_FAILED, EXIT_USAGE } from './cli-error.js';
 
 /** As shells report a program that Ctrl-C ended: 128 + SIGINT. */
@@ -26,7 +27,8 @@ export function exitMessage(error: unknown, context: ExitContext = {}): ExitMess
   if (error instanceof ConfigError) return { exitCode: EXIT_USAGE, text: error.message };
   if (error instanceof ModelError) return modelMessage(error);
   if (isEngineError(error)) return { exitCode: EXIT_FAILED, text: engineMessage(error, context) };
-  if (error instanceof PlimsollError) return { exitCode: EXIT_FAILED, text: oneLine(error.message) };
+  if (error instanceof PlimsollError || error instanceof StartError)
+    return { exitCode: EXIT_FAILED, text: oneLine(error.message) };
   const system = systemMessage(error, context);
   if (system !== null) return { exitCode: EXIT_FAILED, text: system };
   const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
@@ -38,33 +40,47 @@ function modelMessage(error: ModelError): ExitMessage {
   return { exitCode: EXIT_CANCELLED, text: 'stopped; a download goes on from here the next time' };
 }
 
-/** An engine error that came from a worker is a copy without its class. */
+/** Engine errors come as they are, as copies without their class (from a worker), or with their code as a StartError. */
 function isEngineError(error: unknown): error is { code: EngineErrorCode; message: string } {
-  return error instanceof EngineError || (error instanceof Error && error.name === 'EngineError' && 'code' in error);
+  if (error instanceof EngineError) return true;
+  if (!(error instanceof Error) || !('code' in error)) return false;
+  const isCarrier = error.name === 'EngineError' || error instanceof StartError;
+  return isCarrier && Object.hasOwn(REMEDIES, String(error.code));
 }
 
+/** What to say before and after the engine's own words. */
+const REMEDIES: Record<EngineErrorCode, { what: string; remedy: string }> = {
+  engine_not_found: {
+    what: "the engine's libraries",
+    remedy: 'make build installs them; PLIMSOLL_ENGINE_DIR points at others',
+  },
+  model_not_found: { what: '', remedy: '' },
+  model_invalid: { what: 'cannot be loaded', remedy: 'damaged or incomplete: download it again' },
+  model_unsupported: { what: 'is of a kind that this engine cannot run', remedy: '' },
+  out_of_memory: {
+    what: 'does not fit into memory',
+    remedy: 'a smaller --context-length or --max-running-requests, or a smaller quantization, needs less',
+  },
+  cancelled: { what: '', remedy: '' },
+  invalid_argument: { what: 'the engine failed', remedy: '' },
+  invalid_record: { what: 'the engine failed', remedy: '' },
+  wrong_state: { what: 'the engine failed', remedy: '' },
+  failed: { what: 'the engine failed', remedy: '' },
+};
+
 function engineMessage(error: { code: EngineErrorCode; message: string }, { modelPath }: ExitContext): string {
-  const model = modelPath ?? 'the model';
+  if (error.code === 'cancelled') return 'stopped';
   const detail = oneLine(error.message);
-  switch (error.code) {
-    case 'engine_not_found':
-      return `the engine's libraries cannot be loaded: ${detail} (make build installs them; PLIMSOLL_ENGINE_DIR points at others)`;
-    case 'model_not_found':
-      return `there is no model file ${model}`;
-    case 'model_invalid':
-      return `${model} is damaged or incomplete: ${detail} (download it again)`;
-    case 'model_unsupported':
-      return `${model} is of a kind that this engine cannot run: ${detail}`;
-    case 'out_of_memory':
-      return `there is not enough memory for ${model}: ${detail} (a smaller --context-length or --max-running-requests, or a smaller quantization, needs less)`;
-    case 'cancelled':
-      return 'stopped';
-    case 'invalid_argument':
-    case 'invalid_record':
-    case 'wrong_state':
-    case 'failed':
-      return `the engine failed: ${detail}`;
-  }
+  const { what, remedy } = REMEDIES[error.code];
+  const isAboutModel = error.code.startsWith('model_') || error.code === 'out_of_memory';
+  // The engine often names the file itself; else the file is what a user recognizes the trouble by.
+  const needsName = isAboutModel && modelPath !== undefined && !detail.includes(modelPath);
+  const subject = needsName
+    ? `${modelPath}${what ? ` ${what}` : ''}: `
+    : isAboutModel || what === ''
+      ? ''
+      : `${what}: `;
+  return `${subject}${detail}${remedy ? ` (${remedy})` : ''}`;
 }
 
 function systemMessage(error: unknown, context: ExitContext): string | null {

@@ -72,7 +72,8 @@ class BarReporter implements ProgressReporter {
     const seconds = (Date.now() - this.startedAtMs) / 1000;
     // Bytes of an earlier run were not received now: they would make the speed a fairy tale.
     const bytesPerSecond = seconds > 0 ? Math.max(0, receivedBytes - this.startedAtBytes) / seconds : 0;
-    const secondsLeft = totalBytes === null || bytesPerSecond === 0 ? null : (totalBytes - receivedBytes) / bytesPerSecond;
+    const secondsLeft =
+      totalBytes === null || bytesPerSecond === 0 ? null : (totalBytes - receivedBytes) / bytesPerSecond;
     return {
       got: formatBytes(receivedBytes),
       size: totalBytes === null ? '?' : formatBytes(totalBytes),
