@@ -38,7 +38,8 @@ export function describe(c: Conditions): string {
 
 function commit(): string {
   try {
-    const git = (...args: string[]) => execFileSync('git', args, { encoding: 'utf8' }).trim();
+    const git = (...args: string[]) =>
+      execFileSync('git', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
     const isDirty = git('status', '--porcelain', '--untracked-files=no', '--', 'src', 'addon') !== '';
     return git('rev-parse', '--short', 'HEAD') + (isDirty ? ' with changes' : '');
   } catch {

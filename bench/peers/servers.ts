@@ -1,0 +1,71 @@
+import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
+import path from 'node:path';
+import { freePort, ServerProcess } from './server-process.js';
+
+const ENGINE_VERSION = 'v0.4.0';
+
+export interface ServerSettings {
+  modelPath: string;
+  /** Engine threads. */
+  threads: number;
+  /** Requests that run at once, each with a context of `contextTokens`. */
+  parallel: number;
+  contextTokens: number;
+  /** Plimsoll only: another engine than the npm package's. */
+  engineDir?: string | undefined;
+}
+
+export function cacheFolder(): string {
+  return process.env.PLIMSOLL_CACHE_DIR ?? path.join(homedir(), '.cache', 'plimsoll');
+}
+
+/** A model that the tests fetched or made. @throws Error that says how to get it. */
+export function testModel(name: string): string {
+  const file = path.join(cacheFolder(), 'test-models', `${name}.gguf`);
+  if (!existsSync(file)) throw new Error(`${file} is missing; get it with: make test-models`);
+  return file;
+}
+
+/** Plimsoll as it is built in dist/. Runs in the repository's root. */
+export async function startPlimsoll(settings: ServerSettings, extraArgs: string[] = []): Promise<ServerProcess> {
+  const port = await freePort();
+  const args = [
+    path.join('dist', 'main.js'),
+    ...['--model', settings.modelPath],
+    ...['--port', String(port)],
+    ...['--threads', String(settings.threads)],
+    ...['--max-running-requests', String(settings.parallel)],
+    ...['--context-length', String(settings.contextTokens)],
+    ...['--log-level', 'warn'],
+    ...extraArgs,
+  ];
+  const env: Record<string, string> = settings.engineDir ? { PLIMSOLL_ENGINE_DIR: settings.engineDir } : {};
+  return ServerProcess.start({ name: 'plimsoll', command: process.execPath, args, env, port, readyPath: '/readyz' });
+}
+
+/** llama-server with a slot for each client, so that no request waits for one. @throws Error that says how to get it. */
+export async function startLlamaServer(settings: ServerSettings): Promise<ServerProcess> {
+  const port = await freePort();
+  const args = [
+    ...['--model', settings.modelPath],
+    ...['--host', '127.0.0.1'],
+    ...['--port', String(port)],
+    ...['--threads', String(settings.threads)],
+    ...['--threads-batch', String(settings.threads)],
+    ...['--parallel', String(settings.parallel)],
+    ...['--ctx-size', String(settings.parallel * settings.contextTokens)],
+    '--no-webui',
+  ];
+  return ServerProcess.start({ name: 'llama-server', command: llamaServerPath(), args, port, readyPath: '/health' });
+}
+
+function llamaServerPath(): string {
+  const folders = [process.env.PLIMSOLL_PEER_DIR, path.join(cacheFolder(), `peer-${ENGINE_VERSION}`)];
+  for (const folder of folders) {
+    if (folder === undefined) continue;
+    const file = path.join(folder, 'llama-server');
+    if (existsSync(file)) return file;
+  }
+  throw new Error('llama-server is missing; build it with: make peer, or name its folder in PLIMSOLL_PEER_DIR');
+}
