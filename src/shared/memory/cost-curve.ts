@@ -34,17 +34,16 @@ export class CostCurve {
     return point;
   }
 
-  /** Largest padded number of cells within both limits; 0 when not even the smallest is. Measures where it lands. */
+  /** Largest padded number of cells within both limits, as far as a few measurements find it; 0 when not even the smallest is. It was
+   *  measured, so it fits. */
   largest(totalLimitBytes: number, kvLimitBytes: number): number {
-    let cells = this.estimate(totalLimitBytes, kvLimitBytes);
-    for (let i = 0; i < REFINEMENTS_MAX && cells > 0; i++) {
-      if (this.points.some((point) => point.cells === cells)) break;
+    for (let i = 0; i < REFINEMENTS_MAX; i++) {
+      const cells = this.estimate(totalLimitBytes, kvLimitBytes);
+      if (cells === 0 || this.points.some((point) => point.cells === cells)) break;
       this.at(cells);
-      const better = this.estimate(totalLimitBytes, kvLimitBytes);
-      if (better === cells) break;
-      cells = better;
     }
-    return cells;
+    const fits = this.points.filter((p) => p.totalBytes <= totalLimitBytes && p.kvBytes <= kvLimitBytes);
+    return fits[fits.length - 1]?.cells ?? 0;
   }
 
   /** The same without a measurement: a straight line between the points there are. */

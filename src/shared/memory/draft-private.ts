@@ -59,7 +59,7 @@ function affordableContext(problem: PlanProblem, wantedTokens: number): number {
     paddedCells(wantedTokens, CELL_PADDING_TOKENS),
   );
   const cells = curve.largest(problem.budgetBytes, problem.staticBytes);
-  const byTotal = flags.maxTotalTokens === 'auto' ? cells : Math.min(cells, Math.floor(flags.maxTotalTokens / cap));
+  const byTotal = flags.maxTotalTokens === 'auto' ? cells : Math.min(cells, padDown(flags.maxTotalTokens / cap));
   return Math.min(wantedTokens, Math.max(byTotal, CELL_PADDING_TOKENS));
 }
 
@@ -76,7 +76,8 @@ function capByMemory(problem: PlanProblem, contextTokens: number, cacheBytes: nu
   if (flags.runningCap !== 'auto' || rules.allocation === 'growing') return cap;
   // Standing streams are all there from the start, so the fraction and an explicit total bind them as a whole.
   cap = Math.min(cap, Math.floor(problem.staticBytes / Math.max(cacheBytes, 1)));
-  if (flags.maxTotalTokens !== 'auto') cap = Math.min(cap, Math.floor(flags.maxTotalTokens / contextTokens));
+  if (flags.maxTotalTokens !== 'auto')
+    cap = Math.min(cap, Math.floor(flags.maxTotalTokens / spanOf(problem, contextTokens)));
   return Math.max(cap, 1);
 }
 
@@ -84,19 +85,24 @@ function privatePool(problem: PlanProblem, contextTokens: number, cap: number, b
   const { flags, rules } = problem;
   const poolBytes = Math.min(problem.budgetBytes, problem.staticBytes);
   const affordable = Math.max(Math.floor(poolBytes / bytesPerToken), 0);
-  // Standing streams hold the full span of every request; a growing allocator makes a span when a request needs it.
-  const mustHold = rules.allocation === 'standing' ? contextTokens * cap : contextTokens;
+  if (rules.allocation === 'standing') {
+    // --max-total-tokens is then a bound on all streams together: they come in whole spans.
+    // Whether they fit is settled by their exact cost.
+    return { tokens: spanOf(problem, contextTokens) * cap, short: false };
+  }
   if (flags.maxTotalTokens !== 'auto') {
     const tokens = flags.maxTotalTokens;
-    return { tokens, short: tokens < mustHold || tokens > affordable };
+    return { tokens, short: tokens < contextTokens || tokens > affordable };
   }
   const tokens = Math.min(affordable, Math.floor(contextTokens * cap * rules.poolSlack));
-  return { tokens, short: tokens < mustHold };
+  return { tokens, short: tokens < contextTokens };
 }
 
 /** Largest chunk that what is left after the caches can take: a straight line through two costs, turned around. */
 function chunkByMemory(problem: PlanProblem, contextTokens: number, cap: number, activationBytes: number): number {
-  const { rules } = problem;
+  const { flags, rules } = problem;
+  // An explicit chunk of a standing engine is settled by its exact cost: no need to ask for more.
+  if (flags.chunkTokens !== 'auto' && rules.allocation === 'standing') return flags.chunkTokens;
   const stepBytes = (chunk: number) => {
     const cost = problem.cost('private', cap, contextTokens, chunk);
     return problem.totalBytes(cost) - cost.kvBytes;
@@ -112,10 +118,14 @@ function chunkByMemory(problem: PlanProblem, contextTokens: number, cap: number,
 
 function chooseChunk(problem: PlanProblem, contextTokens: number, rawTokens: number) {
   const { flags, rules } = problem;
-  if (flags.chunkTokens !== 'auto') return { tokens: flags.chunkTokens, short: flags.chunkTokens > rawTokens };
   const most = Math.min(rawTokens, contextTokens);
-  const tokens = rules.chunkLadder.length === 0 ? most : ladderChunk(rules.chunkLadder, most);
-  return { tokens, short: rawTokens < rules.minChunkTokens };
+  if (rules.allocation === 'standing') {
+    const least = Math.min(rules.minChunkTokens, contextTokens);
+    const automatic = Math.max(ladderChunk(rules.chunkLadder, most), least);
+    return { tokens: flags.chunkTokens === 'auto' ? automatic : flags.chunkTokens, short: false };
+  }
+  if (flags.chunkTokens !== 'auto') return { tokens: flags.chunkTokens, short: flags.chunkTokens > rawTokens };
+  return { tokens: most, short: rawTokens < rules.minChunkTokens };
 }
 
 function spanOf(problem: PlanProblem, contextTokens: number): number {
@@ -126,8 +136,9 @@ function spanOf(problem: PlanProblem, contextTokens: number): number {
 function conflictOf(problem: PlanProblem, contextTokens: number, cap: number): string | null {
   const { flags, rules } = problem;
   if (flags.maxTotalTokens === 'auto' || rules.allocation === 'growing') return null;
-  if (contextTokens * cap <= flags.maxTotalTokens) return null;
-  return `${cap} private streams of ${contextTokens} tokens need --max-total-tokens ${contextTokens * cap}, not ${flags.maxTotalTokens}`;
+  const span = spanOf(problem, contextTokens);
+  if (span * cap <= flags.maxTotalTokens) return null;
+  return `${cap} private streams of ${span} tokens need --max-total-tokens ${span * cap}, not ${flags.maxTotalTokens}`;
 }
 
 function reasonsOf(problem: PlanProblem, contextTokens: number, cap: number, memoryCap: number): CapReason[] {
@@ -145,4 +156,8 @@ function reasonsOf(problem: PlanProblem, contextTokens: number, cap: number, mem
             : `${cap} running requests: as many caches of ${contextTokens} tokens as leave room for a prompt step`,
         },
   ];
+}
+
+function padDown(tokens: number): number {
+  return Math.floor(tokens / CELL_PADDING_TOKENS) * CELL_PADDING_TOKENS;
 }

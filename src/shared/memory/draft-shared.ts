@@ -22,9 +22,11 @@ export function draftShared(problem: PlanProblem): Draft {
   const stage = chooseStage(problem);
   const { contextTokens, cellsMost } = stage;
   const cap = stage.cap;
-  const poolTokens = choosePool(problem, stage);
+  const { poolTokens, mostChunkTokens } = choosePool(problem, stage);
   const poolFits = poolTokens >= contextTokens && paddedCells(poolTokens, CELL_PADDING_TOKENS) <= cellsMost;
-  const chunk = poolFits ? chooseChunk(problem, stage, poolTokens) : { tokens: stage.chunkTokens, rawTokens: 0 };
+  const chunk = poolFits
+    ? chooseChunk(problem, stage, poolTokens, mostChunkTokens)
+    : { tokens: stage.chunkTokens, rawTokens: 0 };
   const kvFits = kvAloneFits(problem, stage);
   const cost = problem.cost('shared', cap, Math.max(poolTokens, 1), Math.max(chunk.tokens, 1));
   return {
@@ -46,6 +48,11 @@ export function draftShared(problem: PlanProblem): Draft {
     residentKvBytes: cost.kvBytes,
     activationHeadroomBytes: problem.budgetBytes - cost.kvBytes,
   };
+}
+
+/** The context that an automatic shared plan would give a request: private streams offer the same. */
+export function automaticContext(problem: PlanProblem): number {
+  return chooseStage(problem).contextTokens;
 }
 
 /**
@@ -105,8 +112,7 @@ function chooseStage(problem: PlanProblem): SharedStage {
   const boundCap = flags.runningCap === 'auto' ? rules.runningBound : flags.runningCap;
   const chunk = flags.chunkTokens === 'auto' ? rules.comfortableChunkTokens : flags.chunkTokens;
   const first = stageAt(problem, boundCap, chunk, false);
-  const leastContext = flags.contextTokens === 'auto' ? MIN_CONTEXT_TOKENS : flags.contextTokens;
-  if (first.cellsMost >= paddedCells(leastContext, CELL_PADDING_TOKENS)) return first;
+  if (first.cellsMost >= leastPool(problem)) return first;
   const lastCap = flags.runningCap === 'auto' ? 1 : flags.runningCap;
   const lastChunk = flags.chunkTokens === 'auto' ? rules.minChunkTokens : flags.chunkTokens;
   if (lastCap === boundCap && lastChunk === chunk) return first;
@@ -122,6 +128,9 @@ function stageAt(problem: PlanProblem, boundCap: number, chunkTokens: number, la
     },
     mostUsefulCells(problem, boundCap),
   );
+  // A step is never longer than the pool, so beside a large explicit chunk the curve has a kink that a line from its ends misses; and
+  // before a refusal the very point that decides is asked for.
+  if (flags.chunkTokens !== 'auto' || lastResort) curve.at(Math.min(leastPool(problem), curve.mostCells));
   const cellsMost = curve.largest(budgetBytes, staticBytes);
   const shareCells = curve.estimate(budgetBytes * AUTO_CONTEXT_SHARE, staticBytes);
   const contextTokens = lastResort ? leastContext(problem) : chooseContext(problem, cellsMost, shareCells);
@@ -155,6 +164,13 @@ function leastContext(problem: PlanProblem): number {
   return contextTokens === 'auto' ? Math.min(MIN_CONTEXT_TOKENS, trainContext(problem)) : contextTokens;
 }
 
+/** Cells of the smallest pool that the flags allow. */
+function leastPool(problem: PlanProblem): number {
+  const { maxTotalTokens } = problem.flags;
+  const tokens = Math.max(leastContext(problem), maxTotalTokens === 'auto' ? 0 : maxTotalTokens);
+  return paddedCells(tokens, CELL_PADDING_TOKENS);
+}
+
 function chooseContext(problem: PlanProblem, cellsMost: number, shareCells: number): number {
   const { flags } = problem;
   if (flags.contextTokens !== 'auto') return flags.contextTokens;
@@ -163,45 +179,55 @@ function chooseContext(problem: PlanProblem, cellsMost: number, shareCells: numb
   return Math.max(Math.min(wanted, most), leastContext(problem));
 }
 
-function choosePool(problem: PlanProblem, stage: SharedStage): number {
+interface PoolChoice {
+  poolTokens: number;
+  /** A pool that memory cut short leaves no larger chunk: what is left over is an accident of rounding, and more memory would take it
+   *  away again. */
+  mostChunkTokens: number;
+}
+
+function choosePool(problem: PlanProblem, stage: SharedStage): PoolChoice {
   const { flags } = problem;
-  if (flags.maxTotalTokens !== 'auto') return flags.maxTotalTokens;
+  const unlimited = Number.POSITIVE_INFINITY;
+  if (flags.maxTotalTokens !== 'auto') return { poolTokens: flags.maxTotalTokens, mostChunkTokens: unlimited };
   const least = paddedCells(stage.contextTokens, CELL_PADDING_TOKENS);
-  if (stage.lastResort) return least;
+  if (stage.lastResort) return { poolTokens: least, mostChunkTokens: unlimited };
   const forRunning = stage.cap * Math.min(stage.contextTokens, TYPICAL_SPAN_TOKENS);
-  const wanted = paddedCells(Math.max(stage.contextTokens, forRunning), CELL_PADDING_TOKENS);
-  const useful = Math.min(wanted, poolBesideGoodChunk(problem, stage, wanted, least));
-  return Math.max(Math.min(useful, stage.cellsMost), least);
+  const wanted = Math.max(paddedCells(forRunning, CELL_PADDING_TOKENS), least);
+  const beside = poolBesideGoodChunk(problem, stage, wanted, least);
+  const poolTokens = Math.max(Math.min(beside.poolTokens, stage.cellsMost), least);
+  return poolTokens >= wanted ? { poolTokens, mostChunkTokens: unlimited } : { ...beside, poolTokens };
 }
 
 /**
  * The pool that may be had before the chunk is good: half of what is wanted. Once the good chunk fits beside that half, the pool grows on
  * beside it. Both only ever grow with memory.
  */
-function poolBesideGoodChunk(problem: PlanProblem, stage: SharedStage, wanted: number, least: number): number {
+function poolBesideGoodChunk(problem: PlanProblem, stage: SharedStage, wanted: number, least: number): PoolChoice {
   const { flags, rules, budgetBytes, staticBytes } = problem;
   const good = rules.goodChunkTokens;
-  if (flags.chunkTokens !== 'auto' || good <= stage.chunkTokens) return wanted;
+  const base = stage.chunkTokens;
+  if (flags.chunkTokens !== 'auto' || good <= base) return { poolTokens: wanted, mostChunkTokens: base };
   const costAt = (cells: number) => problem.cost('shared', stage.cap, cells, good);
-  if (problem.fits(costAt(wanted))) return wanted;
+  if (problem.fits(costAt(wanted))) return { poolTokens: wanted, mostChunkTokens: good };
   const half = Math.max(paddedCells(wanted / 2, CELL_PADDING_TOKENS), least);
-  if (!problem.fits(costAt(half))) return half;
+  if (!problem.fits(costAt(half))) return { poolTokens: half, mostChunkTokens: base };
   const curve = new CostCurve((cells) => {
     const cost = costAt(cells);
     return { totalBytes: problem.totalBytes(cost), kvBytes: cost.kvBytes };
   }, wanted);
-  return Math.max(curve.largest(budgetBytes, staticBytes), half);
+  return { poolTokens: Math.max(curve.largest(budgetBytes, staticBytes), half), mostChunkTokens: good };
 }
 
 /** The largest chunk on the ladder that fits beside the whole pool; 0: none. */
-function chooseChunk(problem: PlanProblem, stage: SharedStage, poolTokens: number) {
+function chooseChunk(problem: PlanProblem, stage: SharedStage, poolTokens: number, mostTokens: number) {
   const { flags, rules } = problem;
   const fits = (chunk: number) => problem.fits(problem.cost('shared', stage.cap, poolTokens, chunk));
   if (flags.chunkTokens !== 'auto') {
     const tokens = flags.chunkTokens;
     return { tokens: fits(tokens) ? tokens : 0, rawTokens: tokens };
   }
-  const useful = Math.max(stage.contextTokens, rules.minChunkTokens);
+  const useful = Math.min(Math.max(stage.contextTokens, rules.minChunkTokens), mostTokens);
   const tokens = rules.chunkLadder.find((chunk) => chunk <= useful && fits(chunk)) ?? 0;
   return { tokens, rawTokens: tokens };
 }

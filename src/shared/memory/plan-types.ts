@@ -11,7 +11,7 @@ export interface PlanFlags {
   chunkTokens: number | 'auto';
   /** Share of the device limit that weights and KV may take, 0 to 1. `auto`: what the cost model's rules say. */
   memFraction: number | 'auto';
-  /** Tokens of KV in the whole context. */
+  /** Tokens of KV in the whole context: exactly (shared), at most (private: whole spans). */
   maxTotalTokens: number | 'auto';
   layout: KvLayout | 'auto';
   keyType: KvType;

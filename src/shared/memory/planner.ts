@@ -2,7 +2,7 @@ import { CELL_PADDING_TOKENS, LONG_SPAN_TOKENS, PRIVATE_SHARE } from './constant
 import type { CostModel } from './cost-model.js';
 import { type Draft, isShort } from './draft.js';
 import { draftPrivate } from './draft-private.js';
-import { draftGreedyPool, draftShared } from './draft-shared.js';
+import { automaticContext, draftGreedyPool, draftShared } from './draft-shared.js';
 import { paddedCells } from './kv-shape.js';
 import { finishPlan } from './plan-finish.js';
 import { PlanProblem } from './plan-problem.js';
@@ -32,8 +32,11 @@ function draftPlan(problem: PlanProblem): Draft {
     if (flags.layout === 'shared') return draftGreedyPool(problem);
     return draftPrivate(problem, model.trainContextTokens);
   }
+  if (flags.layout === 'private') {
+    const context = flags.contextTokens === 'auto' ? automaticContext(problem) : flags.contextTokens;
+    return settle(problem, draftPrivate(problem, context));
+  }
   const shared = draftShared(problem);
-  if (flags.layout === 'private') return settle(problem, draftPrivate(problem, shared.contextTokens));
   if (flags.layout === 'auto' && !isShort(shared)) {
     const streams = asPrivate(problem, shared);
     if (streams !== null) return streams;
