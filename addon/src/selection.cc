@@ -77,6 +77,17 @@ void Collect(const float* row, int count, float threshold, Workspace& workspace)
   }
 }
 
+// Collects candidates of at least `threshold` that hold the share `mass` of all exponentials, or all of them where they do not.
+void CollectMass(const float* row, int count, float max, double mass, float threshold, Workspace& workspace) {
+  // Chosen: most rows have their mass within e^8 of the best, in some dozens of candidates; flat ones are collected a second time.
+  constexpr float kNear = 8;
+  Collect(row, count, std::max(threshold, max - kNear), workspace);
+  if (threshold >= max - kNear) return;
+  double sum = 0;
+  for (const Candidate& candidate : workspace.candidates) sum += ExpOf(candidate.logit - max);
+  if (sum < mass) Collect(row, count, threshold, workspace);
+}
+
 // Orders the best of `candidates`, and cuts off the rest, until their exponentials add up to `mass`. A heap orders only as many as are
 // needed: usually a few of thousands.
 void KeepMass(std::vector<Candidate>& candidates, float max, double mass) {
@@ -155,13 +166,14 @@ llama_token ChooseFromRow(const float* row, int count, float max, const Sampling
   }
   float threshold = MinPThreshold(max, parameters);
   if (parameters.top_p < 1) {
-    double total = SumExp(row, count, max, 1, nullptr);
+    const double total = SumExp(row, count, max, 1, nullptr);
+    const double mass = parameters.top_p * total;
     // Candidates below this probability have less than 1 − top_p together, however many they are, so the others hold enough. The
     // margin covers the rounding of the logarithm.
-    double least = (1 - static_cast<double>(parameters.top_p)) / count * total;
+    const double least = (1 - static_cast<double>(parameters.top_p)) / count * total;
     threshold = std::max(threshold, max + static_cast<float>(std::log(least)) - 1e-3f);
-    Collect(row, count, threshold, workspace);
-    KeepMass(workspace.candidates, max, parameters.top_p * total);
+    CollectMass(row, count, max, mass, threshold, workspace);
+    KeepMass(workspace.candidates, max, mass);
     return Draw(workspace.candidates, max, parameters.temperature, uniform);
   }
   if (parameters.min_p > 0) {
