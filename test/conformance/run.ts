@@ -2,18 +2,11 @@
  * Runs every row of a vectors file through the planner, gate, live chunk and probe code that serves.
  * `node build/test/conformance/run.js [VECTORS]`: prints each failing vector and a closing count; exit 1 if any fails.
  */
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { runVectors } from './rows.js';
 import { parseVectors } from './vectors.js';
-
-/** Beside this file when it runs from source; the compiled one lies two folders deeper, under build/. */
-export function defaultVectorsPath(): string {
-  const beside = fileURLToPath(new URL('./load-line.json', import.meta.url));
-  return existsSync(beside)
-    ? beside
-    : fileURLToPath(new URL('../../../test/conformance/load-line.json', import.meta.url));
-}
+import { defaultVectorsPath } from './vectors-path.js';
 
 function main(path: string): number {
   let results: ReturnType<typeof runVectors>;
@@ -34,4 +27,6 @@ function main(path: string): number {
   return failed.length === 0 ? 0 : 1;
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) process.exit(main(process.argv[2] ?? defaultVectorsPath()));
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  process.exit(main(process.argv[2] ?? fileURLToPath(defaultVectorsPath())));
+}
