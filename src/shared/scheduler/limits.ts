@@ -27,3 +27,17 @@ export interface SchedulerLimits {
   /** Inter-token latency to keep for running requests while prompts are computed, microseconds. */
   targetItlMicros: number;
 }
+
+/** @throws RangeError for limits that contradict each other. */
+export function assertLimits(limits: SchedulerLimits): void {
+  const ok =
+    limits.runningCap >= 1 &&
+    limits.runningCap <= limits.sequences &&
+    limits.chunkTokens >= 1 &&
+    limits.batchTokens >= limits.runningCap &&
+    limits.contextTokens >= 2 &&
+    limits.cells <= limits.cellsMax &&
+    limits.contextTokens <= limits.cellsMax &&
+    limits.waitingMax >= 1;
+  if (!ok) throw new RangeError(`scheduler limits contradict each other: ${JSON.stringify(limits)}`);
+}

@@ -1,6 +1,7 @@
 import { OP_KIND } from '../batch-wire.js';
 import type { BatchPlan } from './batch-plan.js';
 import { CellAccounting } from './cell-accounting.js';
+import type { SchedulerCounters } from './counters.js';
 import type { SchedulerLimits } from './limits.js';
 import type { Request } from './request.js';
 import { commonPrefix, type PrefixMatch, type Sequence, SequenceTable } from './sequence-table.js';
@@ -19,12 +20,11 @@ const DEFER_MIN_TOKENS = 64;
 export class SequencePool {
   readonly table: SequenceTable;
   readonly cells: CellAccounting;
-  evictions = 0;
-  evictedTokens = 0;
 
   constructor(
     private readonly limits: SchedulerLimits,
     private readonly plan: BatchPlan,
+    private readonly counters: SchedulerCounters,
   ) {
     this.table = new SequenceTable(limits.sequences);
     this.cells = new CellAccounting(limits.layout, limits.cells, limits.sequences);
@@ -190,8 +190,8 @@ export class SequencePool {
   }
 
   private evict(sequence: Sequence): void {
-    this.evictions++;
-    this.evictedTokens += this.cells.ownCells(sequence.id);
+    this.counters.evictions++;
+    this.counters.evictedTokens += this.cells.ownCells(sequence.id);
     this.release(sequence, OP_KIND.evict);
   }
 

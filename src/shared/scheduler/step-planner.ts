@@ -1,0 +1,192 @@
+import { NOTICE_KIND } from '../token-wire.js';
+import { type BatchPlan, startWordsOf } from './batch-plan.js';
+import type { StepTimes } from './chunk-policy.js';
+import type { SchedulerCounters } from './counters.js';
+import type { SchedulerLimits } from './limits.js';
+import { splitPrefills } from './prefill-order.js';
+import type { Request } from './request.js';
+import type { RequestBook } from './request-book.js';
+import type { SequencePool } from './sequence-pool.js';
+import type { PrefixMatch } from './sequence-table.js';
+import { cheapestVictim } from './victim.js';
+
+/** Waiting requests that one plan looks at behind those that wait for another's prefill. Chosen: bounds the plan's time. */
+const ADMISSION_SCAN_MAX = 64;
+/** Free cells that admission leaves to each running request, so that it does not preempt at once. Chosen. */
+const GROWTH_RESERVE_TOKENS = 16;
+
+/**
+ * Fills one step's budget: decodes of running requests first, then prompts. Made anew for every context; requests outlive it in their book.
+ */
+export class StepPlanner {
+  /** Prompt tokens that the last plan allowed. */
+  chunkTokens = 0;
+
+  constructor(
+    private readonly limits: SchedulerLimits,
+    private readonly plan: BatchPlan,
+    private readonly book: RequestBook,
+    private readonly pool: SequencePool,
+    private readonly times: StepTimes,
+    private readonly counters: SchedulerCounters,
+  ) {}
+
+  /** `isIdle`: nothing is in flight, so what cannot be planned now will not become possible by itself. */
+  fill(isIdle: boolean): void {
+    for (const request of this.book.running) request.sharableCount = request.computedCount;
+    this.planDecodes();
+    this.planPrefills();
+    const isStuck = isIdle && !this.plan.hasWork && this.book.running.length > 1 && this.pool.wantedCells === 0;
+    if (isStuck) this.preemptCheapest();
+  }
+
+  private planDecodes(): void {
+    for (const request of [...this.book.running]) {
+      if (request.phase !== 'running' || !request.isDecoding) continue;
+      if (request.plannedOutputs >= request.spec.maxTokens) continue;
+      if (this.plan.decodes >= this.limits.batchTokens) break;
+      if (request.needsStart && !this.hasRoomForStart(request)) continue;
+      if (!this.makeRoom(request, 1)) continue;
+      this.addSegment(request, 1);
+      this.plan.decodes++;
+    }
+  }
+
+  /**
+   * Prompts that end within this step first, then new requests, then the long prompts, longest unserved first. New requests leave half
+   * of the budget to long prompts that run already: neither can starve the other.
+   */
+  private planPrefills(): void {
+    const { limits, plan, book } = this;
+    const chunk = this.times.chunkTokens(plan.decodes, limits.chunkTokens, limits.targetItlMicros);
+    let budget = Math.min(chunk, limits.batchTokens - plan.decodes);
+    this.chunkTokens = chunk;
+    const { short, long } = splitPrefills(book.running, chunk);
+    for (const request of short) budget -= this.planChunk(request, budget);
+    const keptForLong = long.length > 0 ? budget >> 1 : 0;
+    budget = this.admitWaiting(budget - keptForLong) + keptForLong;
+    for (const request of long) budget -= this.planChunk(request, budget);
+  }
+
+  /**
+   * In order of the queue. A request that waits for a prefix which another is computing lets those behind it pass; one for which there
+   * is no room does not, or it would starve. Returns what is left of the budget.
+   */
+  private admitWaiting(budget: number): number {
+    if (budget <= 0 || this.book.waiting.length === 0) return budget;
+    for (const request of this.book.waiting.head(ADMISSION_SCAN_MAX)) {
+      if (budget <= 0) break;
+      const verdict = this.admit(request);
+      if (verdict === 'no room') break;
+      if (verdict === 'admitted') budget -= this.planChunk(request, budget);
+    }
+    return budget;
+  }
+
+  /** Plans up to `budget` prompt tokens of a running request; returns how many. */
+  private planChunk(request: Request, budget: number): number {
+    let count = Math.min(request.remaining, budget, request.knownCount - request.computedCount);
+    const free = this.pool.cells.freeFor(request.sequence);
+    if (free < count) {
+      this.pool.evictUntil(request.sequence, count);
+      count = Math.min(count, this.pool.cells.freeFor(request.sequence));
+    }
+    if (count <= 0 || (request.needsStart && !this.hasRoomForStart(request))) return 0;
+    request.lastServed = this.book.nextOrder();
+    this.addSegment(request, count);
+    this.plan.promptTokens += count;
+    if (
+      request.remaining > 0 &&
+      request.knownCount === request.promptCount &&
+      request.computedCount < request.promptCount
+    ) {
+      this.plan.addNotice(request.id, NOTICE_KIND.progress, request.computedCount, request.promptCount);
+    }
+    return count;
+  }
+
+  private addSegment(request: Request, count: number): void {
+    if (request.needsStart) this.plan.addStart(request);
+    request.needsStart = false;
+    const reachesEnd = request.computedCount + count === request.tokenCount;
+    this.plan.addSegment(request, count, reachesEnd);
+    this.pool.cells.append(request.sequence, count);
+    request.computedCount += count;
+    if (reachesEnd) request.tokenCount++;
+  }
+
+  /** Gives a waiting request a sequence, with the longest cached prefix in it. */
+  private admit(request: Request): 'admitted' | 'deferred' | 'no room' {
+    if (this.book.running.length >= this.limits.runningCap) return 'no room';
+    if (request.pendingSteps > 0) return 'deferred';
+    if (!this.hasRoomForStart(request)) return 'no room';
+    const match = this.pool.findPrefix(request);
+    if (this.pool.isPrefixComing(request, match, this.book.running)) return 'deferred';
+    if (!this.fits(request, match)) return 'no room';
+    const home = this.pool.chooseHome(match);
+    if (!home) return 'no room';
+    const cached = this.pool.occupy(home, match, request);
+    this.book.run(request);
+    request.admit(home.id, cached, this.book.nextOrder());
+    this.announce(request, cached);
+    return 'admitted';
+  }
+
+  /** One start of any size fits into a record; more only as far as there is room. */
+  private hasRoomForStart(request: Request): boolean {
+    return this.plan.startCount === 0 || this.plan.startWords + startWordsOf(request) <= this.limits.startWords;
+  }
+
+  /** Tells main, the first time, that the request has left the queue. */
+  private announce(request: Request, cached: number): void {
+    if (request.announced) return;
+    request.announced = true;
+    this.counters.prefixHitTokens += cached;
+    this.counters.prefixLookupTokens += request.promptCount;
+    this.plan.addNotice(request.id, NOTICE_KIND.started, cached, request.promptCount);
+  }
+
+  /** The prompt, and what running prompts still have to compute, fit beside what running requests hold; else a larger pool is asked for. */
+  private fits(request: Request, match: PrefixMatch | null): boolean {
+    const { cells } = this.pool;
+    if (this.limits.layout === 'private') {
+      if (request.tokenCount < cells.cells) return true;
+      this.pool.wantCells(request.tokenCount + 1 + GROWTH_RESERVE_TOKENS);
+      return false;
+    }
+    const busy = this.pool.busyCells(match?.sequence);
+    const promised = this.book.running.reduce(
+      (sum, other) => sum + Math.max(0, other.remaining - 1) + GROWTH_RESERVE_TOKENS,
+      0,
+    );
+    const needed = busy + promised + (request.tokenCount - (match?.count ?? 0)) + 1;
+    if (needed <= cells.totalCells) return true;
+    if (this.pool.wantCells(needed)) return false;
+    // Alone it fits whatever the books say: contextTokens is never more than the largest pool.
+    return this.book.running.length === 0 && request.tokenCount + 1 <= cells.totalCells;
+  }
+
+  /** Room for a running request's next token: from idle prefixes, then from victims. False: it was itself the cheapest victim. */
+  private makeRoom(request: Request, count: number): boolean {
+    this.pool.evictUntil(request.sequence, count);
+    while (this.pool.cells.freeFor(request.sequence) < count) {
+      // A larger context comes; a full private stream cannot be helped by anyone's cells.
+      if (this.pool.wantedCells > 0 || this.limits.layout === 'private') return false;
+      const victim = cheapestVictim(this.book.running, this.plan.requests) ?? request;
+      this.preempt(victim);
+      if (victim === request) return false;
+    }
+    return true;
+  }
+
+  private preemptCheapest(): void {
+    const victim = cheapestVictim(this.book.running, []);
+    if (victim) this.preempt(victim);
+  }
+
+  private preempt(victim: Request): void {
+    this.counters.preemptions++;
+    this.pool.expel(victim);
+    this.book.requeue(victim);
+  }
+}
