@@ -120,3 +120,26 @@ t.test('beside a discrete card, host buffers must fit into RAM', async (t) => {
   t.equal(plan.refused, true);
   t.equal(planContext(input, exactCosts(SMOL, 'discrete')).refused, false);
 });
+
+t.test('a pool cut short leaves no larger chunk by accident of rounding', async (t) => {
+  const model = shape({
+    layerCount: 5,
+    embeddingLength: 256,
+    feedForwardLength: 512,
+    queryHeadCount: 4,
+    kvHeads: [16],
+    weightsBytes: 70e6,
+  });
+  const flags = { contextTokens: 2048, runningCap: 4, layout: 'shared' } as const;
+  const chunks: number[] = [];
+  for (let mib = 225; mib <= 300; mib++) {
+    const plan = planContext(machineInput('host', mib * MIB, mib * MIB, model, flags), exactCosts(model, 'host'));
+    if (!plan.refused) chunks.push(plan.chunkTokens);
+  }
+  t.ok(chunks.length > 40);
+  t.same(
+    chunks,
+    [...chunks].sort((a, b) => a - b),
+    'more memory, never a smaller chunk',
+  );
+});
