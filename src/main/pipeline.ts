@@ -33,6 +33,8 @@ export interface PipelineOptions {
   modelPath: string;
   /** Tests: the fake engine instead of the addon's. */
   fake?: Partial<FakeEngineOptions>;
+  /** Where the load line is, as a share of the limit: below 1 after deaths of memory. Default 1. */
+  lineFraction?: number;
   /** The planned context from the start, instead of a small one that grows. */
   fixedContext?: boolean;
   /** Tests: shorter silences. */
@@ -63,7 +65,7 @@ export async function startPipeline(options: PipelineOptions): Promise<WorkerPip
 }
 
 function forwardData(
-  { config, modelPath, fake, fixedContext }: PipelineOptions,
+  { config, modelPath, fake, lineFraction, fixedContext }: PipelineOptions,
   core: ForwardData['core'],
 ): ForwardData {
   const threads = config.threads === 'auto' ? os.availableParallelism() : config.threads;
@@ -89,6 +91,7 @@ function forwardData(
       flashAttention: config.flashAttention,
       prefixCache: config.prefixCache,
     },
+    lineFraction: lineFraction ?? 1,
     threads,
     promptThreads: threads,
     fixedContext: fixedContext ?? false,

@@ -3,7 +3,7 @@ import type { DeviceInfo, ModelInfo } from '../shared/engine.js';
 import { contextLadder } from '../shared/memory/context-ladder.js';
 import { ExactCostModel } from '../shared/memory/exact-cost-model.js';
 import { type DeviceMemory, deviceMemoryOf, headroomOf } from '../shared/memory/headroom.js';
-import { planContext } from '../shared/memory/planner.js';
+import { planUnderLine } from '../shared/memory/lowered-line.js';
 import { DeviceGaugeWriter } from './device-gauges.js';
 import type { OpenedEngine } from './open-engine.js';
 import type { ForwardData, ForwardReady, FromForward } from './worker-messages.js';
@@ -28,7 +28,7 @@ export function startForward(
   const gauges = new DeviceGaugeWriter(data.core.deviceGauges, (readings) => headroomOf(readings, memory).bytes);
   const planStartMs = performance.now();
   const costs = new ExactCostModel((spec) => engine.measure(spec), memory, os.availableParallelism());
-  const plan = planContext(
+  const { plan, lineFraction } = planUnderLine(
     {
       model: { trainContextTokens: model.trainContextTokens, weightsBytes: model.sizeBytes },
       machine: {
@@ -41,6 +41,7 @@ export function startForward(
       flags: data.flags,
     },
     costs,
+    data.lineFraction,
   );
   if (plan.refused) {
     post({ type: 'refused', refusal: plan });
@@ -60,6 +61,7 @@ export function startForward(
       type: 'ready',
       model,
       plan,
+      lineFraction,
       ladder,
       rung: 0,
       context,

@@ -12,6 +12,8 @@ export interface ForwardData {
   fake: Partial<FakeEngineOptions> | null;
   model: ModelOptions;
   flags: PlanFlags;
+  /** Where the line is, as a share of the limit. */
+  lineFraction: number;
   threads: number;
   promptThreads: number;
   /** The planned context from the start, with no smaller ones to begin with. */
@@ -23,6 +25,8 @@ export interface ForwardReady {
   type: 'ready';
   model: ModelInfo;
   plan: Plan;
+  /** The line that the plan keeps, as a share of the limit. */
+  lineFraction: number;
   /** From the smallest context to the planned one, and which of them stands. */
   ladder: ContextRung[];
   rung: number;

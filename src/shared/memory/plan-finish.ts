@@ -30,6 +30,7 @@ export function arithmeticOf(problem: PlanProblem, draft: Draft): PlanArithmetic
     headroom: problem.headroom,
     limit: problem.limit,
     marginBytes: problem.marginBytes,
+    aboveLineBytes: problem.aboveLineBytes,
     budgetBytes: problem.budgetBytes,
     staticBytes: problem.staticBytes,
     bytesPerToken: draft.bytesPerToken,
@@ -57,7 +58,8 @@ export function ledgerLines(problem: PlanProblem, cost: ContextCost): LedgerLine
     { owner: 'kv', bytes: cost.kvBytes },
     { owner: 'compute', bytes: cost.computeBytes },
     { owner: 'host buffers', bytes: machine.memory === 'discrete' ? 0 : cost.hostBytes },
-    { owner: 'margin', bytes: problem.marginBytes },
+    { owner: 'margin', bytes: problem.marginBytes - problem.aboveLineBytes },
+    { owner: 'above the lowered line', bytes: problem.aboveLineBytes },
     { owner: 'free', bytes: problem.budgetBytes - total },
   ];
   return lines.filter((line) => line.owner === 'limit' || line.bytes !== 0);

@@ -11,6 +11,8 @@ export class PlanProblem {
   readonly machine: PlanMachine;
   readonly headroom: Headroom;
   readonly limit: Limit;
+  /** Of the limit, what is above a lowered line: part of the margin. */
+  readonly aboveLineBytes: number;
   readonly marginBytes: number;
   /** What the context may take of the device's memory; negative when nothing is left. */
   readonly budgetBytes: number;
@@ -30,10 +32,12 @@ export class PlanProblem {
     this.machine = input.machine;
     this.headroom = headroomOf(readings, memory);
     this.limit = limitOf(readings, memory);
-    this.marginBytes = costModel.rules.marginBytes(this.limit.limitBytes, memory);
+    this.aboveLineBytes = Math.ceil((1 - (input.lineFraction ?? 1)) * this.limit.limitBytes);
+    this.marginBytes = costModel.rules.marginBytes(this.limit.limitBytes, memory) + this.aboveLineBytes;
     this.budgetBytes = this.headroom.bytes - this.marginBytes - uncountedWeightsBytes;
     this.memFraction = this.flags.memFraction === 'auto' ? costModel.rules.defaultMemFraction : this.flags.memFraction;
-    this.staticBytes = this.memFraction * this.limit.limitBytes - this.limit.usedBytes - uncountedWeightsBytes;
+    const lineBytes = this.limit.limitBytes - this.aboveLineBytes;
+    this.staticBytes = this.memFraction * lineBytes - this.limit.usedBytes - uncountedWeightsBytes;
     const host = memory === 'discrete' ? hostHeadroomOf(readings) : null;
     this.hostBudgetBytes = host === null || host.terms.length === 0 ? Number.POSITIVE_INFINITY : host.bytes;
   }

@@ -52,7 +52,10 @@ export interface CapReason {
 export interface PlanArithmetic {
   headroom: Headroom;
   limit: Limit;
+  /** Kept free of the limit, with what is above a lowered line. */
   marginBytes: number;
+  /** Of the margin: what is above a lowered line; 0: the line is the limit. */
+  aboveLineBytes: number;
   /** Headroom less margin and uncounted weights: what the context may take. */
   budgetBytes: number;
   /** fraction × limit − use: what KV may take of it. */
@@ -130,4 +133,6 @@ export interface PlanInput {
   model: PlanModel;
   machine: PlanMachine;
   flags: PlanFlags;
+  /** Where the line is, as a share of the limit: below 1 after deaths of memory (lowered-line.ts). Default 1. */
+  lineFraction?: number;
 }
