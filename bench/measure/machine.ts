@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import os from 'node:os';
 
 /** What a number was measured on. */
@@ -12,6 +13,8 @@ export interface Conditions {
   command: string;
   /** One-minute load average when the run began: above 0.5 or so the machine had other things to do. */
   loadBefore: number;
+  /** Nice value of the scheduler's group that the run is in (Linux autogroups); 0: as everything else. */
+  groupNice: number;
   date: string;
 }
 
@@ -25,15 +28,25 @@ export function conditions(): Conditions {
     commit: commit(),
     command: commandLine(),
     loadBefore: Math.round(os.loadavg()[0] * 100) / 100,
+    groupNice: groupNice(),
     date: new Date().toISOString().slice(0, 10),
   };
 }
 
 export function describe(c: Conditions): string {
+  const priority = c.groupNice < 0 ? `, the run preferred to other work (group nice ${c.groupNice})` : '';
   return (
     `${c.date}, commit ${c.commit}: ${c.cores} cores of ${c.cpu}, ${c.memoryGib} GiB, ${c.system}, Node ${c.node}; ` +
-    `load average before the run ${c.loadBefore}. Command: \`${c.command}\``
+    `load average before the run ${c.loadBefore}${priority}. Command: \`${c.command}\``
   );
+}
+
+function groupNice(): number {
+  try {
+    return Number(/nice (-?\d+)/.exec(readFileSync('/proc/self/autogroup', 'utf8'))?.[1] ?? 0);
+  } catch {
+    return 0;
+  }
 }
 
 function commit(): string {

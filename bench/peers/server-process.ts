@@ -49,6 +49,11 @@ export class ServerProcess {
     }
   }
 
+  /** The end of what it wrote. */
+  get logTail(): string {
+    return this.log;
+  }
+
   /** Starts it and waits until it is ready. @throws Error with the end of its output. */
   static async start(options: ServerCommand): Promise<ServerProcess> {
     const server = new ServerProcess(options);
@@ -63,6 +68,12 @@ export class ServerProcess {
 
   /** Milliseconds from its start until it answered that it is ready. */
   readyAfterMs = Number.NaN;
+
+  /** How it ended; null: it runs. */
+  get ended(): { code: number | null; signal: NodeJS.Signals | null } | null {
+    const { exitCode: code, signalCode: signal } = this.child;
+    return code === null && signal === null ? null : { code, signal };
+  }
 
   get pid(): number {
     return this.child.pid as number;

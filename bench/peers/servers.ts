@@ -60,7 +60,8 @@ export async function startLlamaServer(settings: ServerSettings): Promise<Server
   return ServerProcess.start({ name: 'llama-server', command: llamaServerPath(), args, port, readyPath: '/health' });
 }
 
-function llamaServerPath(): string {
+/** @throws Error that says how to get it. */
+export function llamaServerPath(): string {
   const folders = [process.env.PLIMSOLL_PEER_DIR, path.join(cacheFolder(), `peer-${ENGINE_VERSION}`)];
   for (const folder of folders) {
     if (folder === undefined) continue;
