@@ -142,20 +142,42 @@ function conflictOf(problem: PlanProblem, contextTokens: number, cap: number): s
 }
 
 function reasonsOf(problem: PlanProblem, contextTokens: number, cap: number, memoryCap: number): CapReason[] {
-  const { flags, rules } = problem;
-  const bounded = memoryCap > rules.runningBound;
+  const { flags } = problem;
+  const span = spanOf(problem, contextTokens);
+  const contextIsFlag = flags.contextTokens !== 'auto';
+  const contextWhy = contextIsFlag
+    ? 'as asked for'
+    : 'what a shared pool would give it, or what the streams can each have';
   return [
-    flags.runningCap !== 'auto'
-      ? { cap: 'running', value: cap, binds: 'flag', sentence: `${cap} running requests, as asked for` }
-      : {
-          cap: 'running',
-          value: cap,
-          binds: bounded ? 'chosen' : problem.headroom.binds,
-          sentence: bounded
-            ? `${cap} running requests: ${rules.runningBoundReason}; memory would hold ${memoryCap}`
-            : `${cap} running requests: as many caches of ${contextTokens} tokens as leave room for a prompt step`,
-        },
+    { cap: 'layout', value: 'private', binds: 'flag', sentence: 'private streams, as asked for' },
+    {
+      cap: 'context',
+      value: contextTokens,
+      binds: contextIsFlag ? 'flag' : problem.headroom.binds,
+      sentence: `${contextTokens} tokens of context for a request: ${contextWhy}`,
+    },
+    runningReason(problem, contextTokens, cap, memoryCap),
+    {
+      cap: 'pool',
+      value: span * cap,
+      binds: flags.runningCap === 'auto' ? problem.headroom.binds : 'flag',
+      sentence: `${span * cap} tokens of KV: ${cap} streams of ${span}`,
+    },
   ];
+}
+
+function runningReason(problem: PlanProblem, contextTokens: number, cap: number, memoryCap: number): CapReason {
+  const { flags, rules } = problem;
+  const reason = (binds: CapReason['binds'], why: string): CapReason => ({
+    cap: 'running',
+    value: cap,
+    binds,
+    sentence: `${cap} running requests: ${why}`,
+  });
+  if (flags.runningCap !== 'auto') return reason('flag', 'as asked for');
+  if (memoryCap > rules.runningBound)
+    return reason('chosen', `${rules.runningBoundReason}; memory would hold ${memoryCap}`);
+  return reason(problem.headroom.binds, `as many caches of ${contextTokens} tokens as leave room for a prompt step`);
 }
 
 function padDown(tokens: number): number {
