@@ -58,6 +58,9 @@ export const AUTO_CONTEXT_TOKENS = 8192;
 /** Beyond that an automatic context takes at most this share of what is free: one request may not have the whole machine unless
  *  the user says so. Chosen. */
 export const AUTO_CONTEXT_SHARE = 0.5;
+/** And on a CPU at most this. Chosen: a larger model reads some 100 prompt tokens a second there, so more is minutes of prefill, and every
+ *  byte of it is zeroed when the context is made. */
+export const AUTO_CONTEXT_MOST_CPU_TOKENS = 32_768;
 /** An automatic context below this serves nobody: refuse instead. Chosen: one chat turn and its answer. */
 export const MIN_CONTEXT_TOKENS = 512;
 /** Context a typical request really uses: the shared pool holds this much for each running request. Chosen after chat and agent
@@ -71,6 +74,10 @@ export const LONG_SPAN_TOKENS = 16384;
 /** `auto` takes private streams where their full spans fit into this share of what is free. Chosen: they are 1.1 to 1.6 times
  *  faster in decode, but hold memory that is mostly empty. */
 export const PRIVATE_SHARE = 0.5;
+
+/** On a CPU, private streams take at most this by themselves. Chosen: making a context zeroes its pages at about 3 GB/s, and a start should
+ *  stay around a second. */
+export const PRIVATE_MOST_CPU_BYTES = 2 * GIB;
 
 /** Bounds on an automatic running cap, whatever the memory. Chosen: past them each request is slower than it is worth. A CPU
  *  decodes in one go what its cores can, a GPU is still gaining at 64. */

@@ -1,4 +1,5 @@
 import {
+  AUTO_CONTEXT_MOST_CPU_TOKENS,
   AUTO_CONTEXT_SHARE,
   AUTO_CONTEXT_TOKENS,
   CELL_PADDING_TOKENS,
@@ -175,7 +176,8 @@ function chooseContext(problem: PlanProblem, cellsMost: number, shareCells: numb
   const { flags } = problem;
   if (flags.contextTokens !== 'auto') return flags.contextTokens;
   const most = flags.maxTotalTokens === 'auto' ? cellsMost : Math.min(cellsMost, flags.maxTotalTokens);
-  const wanted = Math.min(trainContext(problem), Math.max(AUTO_CONTEXT_TOKENS, shareCells));
+  const sensible = problem.machine.memory === 'host' ? AUTO_CONTEXT_MOST_CPU_TOKENS : Number.POSITIVE_INFINITY;
+  const wanted = Math.min(trainContext(problem), sensible, Math.max(AUTO_CONTEXT_TOKENS, shareCells));
   return Math.max(Math.min(wanted, most), leastContext(problem));
 }
 

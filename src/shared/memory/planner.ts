@@ -1,4 +1,4 @@
-import { CELL_PADDING_TOKENS, LONG_SPAN_TOKENS, PRIVATE_SHARE } from './constants.js';
+import { CELL_PADDING_TOKENS, LONG_SPAN_TOKENS, PRIVATE_MOST_CPU_BYTES, PRIVATE_SHARE } from './constants.js';
 import type { CostModel } from './cost-model.js';
 import { type Draft, isShort } from './draft.js';
 import { draftPrivate } from './draft-private.js';
@@ -64,6 +64,7 @@ function asPrivate(problem: PlanProblem, shared: Draft): Draft | null {
   if (flags.maxTotalTokens !== 'auto' && poolTokens > flags.maxTotalTokens) return null;
   const cost = problem.cost('private', runningCap, span, chunkTokens);
   if (!problem.fits(cost, PRIVATE_SHARE)) return null;
+  if (problem.machine.memory === 'host' && cost.kvBytes > PRIVATE_MOST_CPU_BYTES) return null;
   const reasons = shared.reasons.filter((reason) => reason.cap !== 'pool');
   reasons.unshift({
     cap: 'layout',

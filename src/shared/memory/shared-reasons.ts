@@ -1,4 +1,10 @@
-import { AUTO_CONTEXT_SHARE, AUTO_CONTEXT_TOKENS, MIN_SPAN_TOKENS, TYPICAL_SPAN_TOKENS } from './constants.js';
+import {
+  AUTO_CONTEXT_MOST_CPU_TOKENS,
+  AUTO_CONTEXT_SHARE,
+  AUTO_CONTEXT_TOKENS,
+  MIN_SPAN_TOKENS,
+  TYPICAL_SPAN_TOKENS,
+} from './constants.js';
 import type { SharedStage } from './draft-shared.js';
 import type { PlanProblem } from './plan-problem.js';
 import type { CapReason } from './plan-types.js';
@@ -22,6 +28,9 @@ function contextReason(problem: PlanProblem, stage: SharedStage): CapReason {
   if (stage.lastResort) return reason(headroom.binds, 'the least that is worth serving; memory is very short');
   if (flags.maxTotalTokens === value) return reason('flag', 'all of --max-total-tokens');
   if (value >= stage.cellsMost && !stage.allUsefulFit) return reason(memoryBinds(problem), 'all that fits');
+  if (problem.machine.memory === 'host' && value === AUTO_CONTEXT_MOST_CPU_TOKENS) {
+    return reason('chosen', `more is minutes of prefill on a CPU; --context-length up to ${stage.cellsMost} would fit`);
+  }
   if (value > AUTO_CONTEXT_TOKENS) {
     const percent = AUTO_CONTEXT_SHARE * 100;
     return reason('chosen', `${percent} % of what is free; --context-length up to ${stage.cellsMost} would fit`);
