@@ -118,6 +118,33 @@ t.test('only what top-k, top-p and min-p leave is drawn, and as often as it shou
   }
 });
 
+t.test('a row whose mass lies far below its best is not cut short', async (t) => {
+  // The best has an eighth of the mass; the rest is spread over tokens whose logits are nine below.
+  const logits = new Float32Array(60_000);
+  logits[17] = 9;
+  const draws = Array.from(
+    { length: 400 },
+    (_, index) => sample(logits, { temperature: 1, topP: 0.5 }, [], index).token,
+  );
+  const best = draws.filter((token) => token === 17).length;
+  t.ok(best > 60 && best < 140, `${best} of 400; a quarter is expected`);
+  t.ok(
+    draws.every((token) => token < 30_000),
+    'half of the mass, lower tokens first where logits are equal',
+  );
+});
+
+t.test('of equal logits the lower token comes first', async (t) => {
+  const logits = Float32Array.from({ length: 2000 }, (_, index) => (index % 500 === 77 ? 5 : 1));
+  t.equal(sample(logits, {}).token, 77);
+  t.same(
+    sample(logits, { logprobs: 6 }).top.map(([token]) => token),
+    [77, 577, 1077, 1577, 0, 1],
+  );
+  for (let index = 0; index < 30; index++)
+    t.ok([77, 577].includes(sample(logits, { temperature: 1, topK: 2 }, [], index).token));
+});
+
 t.test('a seed and a place give the same token again; another place another draw', async (t) => {
   const logits = randomRow(9, 4000);
   const draw = (seed: number, index: number) => sample(logits, { temperature: 1.5, seed }, [], index).token;
