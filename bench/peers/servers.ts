@@ -12,7 +12,10 @@ export interface ServerSettings {
   /** Requests that run at once, each with a context of `contextTokens`. */
   parallel: number;
   contextTokens: number;
-  /** Plimsoll only: another engine than the npm package's. */
+}
+
+export interface PlimsollOptions {
+  /** Another engine than the npm package's. */
   engineDir?: string | undefined;
 }
 
@@ -27,20 +30,23 @@ export function testModel(name: string): string {
   return file;
 }
 
-/** Plimsoll as it is built in dist/. Runs in the repository's root. */
-export async function startPlimsoll(settings: ServerSettings, extraArgs: string[] = []): Promise<ServerProcess> {
+/** Plimsoll as it is built in dist/. What `settings` leaves out stays as a user gets it. Runs in the repository's root. */
+export async function startPlimsoll(
+  settings: Pick<ServerSettings, 'modelPath'> & Partial<ServerSettings>,
+  { engineDir }: PlimsollOptions = {},
+): Promise<ServerProcess> {
   const port = await freePort();
+  const flag = (name: string, value: number | undefined) => (value === undefined ? [] : [name, String(value)]);
   const args = [
     path.join('dist', 'main.js'),
     ...['--model', settings.modelPath],
-    ...['--port', String(port)],
-    ...['--threads', String(settings.threads)],
-    ...['--max-running-requests', String(settings.parallel)],
-    ...['--context-length', String(settings.contextTokens)],
+    ...flag('--port', port),
+    ...flag('--threads', settings.threads),
+    ...flag('--max-running-requests', settings.parallel),
+    ...flag('--context-length', settings.contextTokens),
     ...['--log-level', 'warn'],
-    ...extraArgs,
   ];
-  const env: Record<string, string> = settings.engineDir ? { PLIMSOLL_ENGINE_DIR: settings.engineDir } : {};
+  const env: Record<string, string> = engineDir ? { PLIMSOLL_ENGINE_DIR: engineDir } : {};
   return ServerProcess.start({ name: 'plimsoll', command: process.execPath, args, env, port, readyPath: '/readyz' });
 }
 

@@ -33,7 +33,10 @@ const SEED = 20_250_601;
 /** Cells of one request beyond its tokens: neither server ends a request early, and both round to 256 anyway. */
 const CONTEXT_SLACK_TOKENS = 32;
 
-const sides = { plimsoll: startPlimsoll, 'llama-server': startLlamaServer } as const;
+const sides = {
+  plimsoll: (settings: ServerSettings) => startPlimsoll(settings, { engineDir: values['engine-dir'] }),
+  'llama-server': startLlamaServer,
+} as const;
 type Side = keyof typeof sides;
 
 interface Trial extends LoadResult {
@@ -59,7 +62,6 @@ async function trial(side: Side, clients: number, round: number): Promise<Trial>
     threads: Number(values.threads),
     parallel: clients,
     contextTokens: Math.ceil((shape.promptTokens + shape.outputTokens + CONTEXT_SLACK_TOKENS) / 256) * 256,
-    engineDir: values['engine-dir'],
   };
   const server: ServerProcess = await sides[side](settings);
   try {

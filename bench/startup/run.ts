@@ -1,6 +1,6 @@
 /**
  * From start to ready, and memory of the process beyond weights, KV and compute. Linux. Arguments, all optional: --trials 5,
- * --model FILE, --threads 2, --clients 8.
+ * --model FILE, --clients 8.
  */
 import { readFileSync, realpathSync, statSync } from 'node:fs';
 import path from 'node:path';
@@ -16,7 +16,6 @@ const { values } = parseArgs({
   options: {
     trials: { type: 'string', default: '5' },
     model: { type: 'string' },
-    threads: { type: 'string', default: '2' },
     clients: { type: 'string', default: '8' },
   },
 });
@@ -24,7 +23,6 @@ const { values } = parseArgs({
 /** Asked for by the project. */
 const TARGET_READY_MS = 1500;
 const TARGET_BEYOND_BYTES = 200 * 2 ** 20;
-const CONTEXT_TOKENS = 1024;
 const SEED = 7;
 const MIB = 2 ** 20;
 
@@ -50,12 +48,7 @@ async function trial(): Promise<Trial> {
   // The model's pages are in the file cache from now on: a disk is not what is measured.
   readFileSync(modelPath);
   const clients = Number(values.clients);
-  const server = await startPlimsoll({
-    modelPath,
-    threads: Number(values.threads),
-    parallel: clients,
-    contextTokens: CONTEXT_TOKENS,
-  });
+  const server = await startPlimsoll({ modelPath });
   try {
     const shape = { promptTokens: 160, sharedTokens: 0, outputTokens: 64 };
     await runLoad({ url: server.url, clients, requestsPerClient: 1, shape, seed: SEED });
@@ -94,8 +87,8 @@ publish({
   name: 'startup',
   title: 'Start and memory',
   method:
-    `${path.basename(modelPath)} in the file cache, ${values.threads} engine threads, ${values.clients} running requests of ` +
-    `${CONTEXT_TOKENS} tokens. Ready: from the start of the process until /readyz answers 200, the model loaded, planned and warmed up. ` +
+    `${path.basename(modelPath)} in the file cache, every flag at its default. Ready: from the start of the process until /readyz ` +
+    `answers 200, the model loaded, planned and warmed up. ` +
     `Memory is read after ${values.clients} clients had an answer each: resident memory of the whole process, less the resident pages ` +
     `of the model's file, less weights that the engine repacked (ledger's weights less the file's size), less KV and compute by the ` +
     `ledger. What is left is Node, the threads' heaps, the rings, the libraries, and what nobody counts. The ratio is to what the ` +
