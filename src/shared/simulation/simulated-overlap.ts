@@ -1,0 +1,136 @@
+import { RUNG_NONE } from '../context-wire.js';
+import type { ContextRung } from '../memory/context-ladder.js';
+import type { Plan } from '../memory/plan-types.js';
+import { type RungInput, RungPolicy } from '../memory/rung-policy.js';
+import { startWordsMax } from '../pipeline-buffers.js';
+import type { SchedulerLimits } from '../scheduler/limits.js';
+import { Scheduler } from '../scheduler/scheduler.js';
+
+/** As the overlap worker has it: how often the ladder is looked at when nobody waits for it. */
+const RUNG_CHECK_MS = 100;
+/** As the pipeline has it. */
+const TARGET_ITL_MICROS = 150_000;
+
+export interface OverlapInput {
+  plan: Plan;
+  ladder: readonly ContextRung[];
+  canTrim: boolean;
+  prefixCache: boolean;
+  waitingMax: number;
+  idleReleaseMs: number;
+}
+
+export interface LiveReadings {
+  headroomBytes: number;
+  pressureLevel: number;
+}
+
+export interface WantedMove {
+  rung: number;
+  keep: number[];
+  reason: string;
+}
+
+export type PlannedStep = { record: Int32Array } | { move: WantedMove } | null;
+
+/** The overlap worker's place: the real scheduler and the real policy of the ladder, asked in the order in which the worker asks them. */
+export class SimulatedOverlap {
+  readonly scheduler: Scheduler;
+  readonly cellBytes: number;
+  rung = 0;
+  epoch = 1;
+  private readonly limits: SchedulerLimits;
+  private readonly rungs: RungPolicy;
+  private readonly cellsOfRung: number[];
+  private rungCheckAtMs = 0;
+
+  constructor(input: OverlapInput) {
+    const { plan, ladder } = input;
+    this.limits = limitsOf(input);
+    this.cellsOfRung = ladder.map(({ cells }) => cells);
+    const cellsOfPlan = plan.layout === 'shared' ? plan.cells : plan.cells * plan.spec.sequences;
+    this.cellBytes = plan.cost.kvBytes / cellsOfPlan;
+    this.rungs = new RungPolicy(
+      {
+        rungs: ladder.map(({ cells, bytes }) => ({ cells, bytes })),
+        cellBytes: this.cellBytes,
+        marginBytes: plan.arithmetic.marginBytes,
+        idleReleaseMs: input.idleReleaseMs,
+      },
+      0,
+    );
+    this.scheduler = new Scheduler(this.limits, this.epoch);
+  }
+
+  /** What is to be sent now: a record, or the context's move. null: nothing, until something happens. */
+  plan(nowMs: number, live: LiveReadings): PlannedStep {
+    const { scheduler } = this;
+    const wish = this.wishedMove(nowMs, live);
+    if (wish !== 'none') return wish === 'soon' ? null : { move: wish };
+    if (!scheduler.schedule(nowMs)) {
+      if (scheduler.wantedCells === 0 || scheduler.inFlightCount > 0) return null;
+      const move = this.wishedMove(nowMs, live);
+      return typeof move === 'string' ? null : { move };
+    }
+    const record = new Int32Array(scheduler.plan.totalWords);
+    scheduler.plan.encode(record, 0);
+    scheduler.sent();
+    return { record };
+  }
+
+  /** The context was moved. */
+  moved(rung: number, cells: number, carried: readonly number[]): void {
+    this.rung = rung;
+    this.epoch++;
+    if (rung !== RUNG_NONE) this.scheduler.enterContext({ ...this.limits, cells }, this.epoch, carried);
+  }
+
+  /** `soon`: a move is wanted, and waits for what is in flight. */
+  private wishedMove(nowMs: number, live: LiveReadings): WantedMove | 'soon' | 'none' {
+    const { scheduler } = this;
+    const isUrgent = scheduler.wantedCells > 0 || (this.rung === RUNG_NONE && scheduler.activeCount > 0);
+    if (!isUrgent && nowMs < this.rungCheckAtMs) return 'none';
+    this.rungCheckAtMs = nowMs + RUNG_CHECK_MS;
+    const input = this.rungInput(nowMs, live);
+    scheduler.canGrow = this.rungs.canClimb(input);
+    if (scheduler.inFlightCount > 0) return isUrgent ? 'soon' : 'none';
+    const move = this.rungs.decide(input);
+    if (move === null) return 'none';
+    const cells = move.rung === RUNG_NONE ? 0 : this.cellsOfRung[move.rung];
+    const budgetTokens = move.rung === RUNG_NONE ? 0 : Math.floor(live.headroomBytes / Math.max(1, this.cellBytes));
+    const keep = this.rung === RUNG_NONE ? [] : scheduler.leaveContext(cells, budgetTokens);
+    return { rung: move.rung, keep, reason: move.reason };
+  }
+
+  private rungInput(nowMs: number, live: LiveReadings): RungInput {
+    const { scheduler } = this;
+    return {
+      nowMs,
+      rung: this.rung,
+      wantedCells: scheduler.wantedCells,
+      busyCells: scheduler.busyCells,
+      usedCells: scheduler.cellCounts().used,
+      hasWork: scheduler.activeCount > 0,
+      headroomBytes: live.headroomBytes,
+      pressureLevel: live.pressureLevel,
+    };
+  }
+}
+
+function limitsOf({ plan, ladder, canTrim, prefixCache, waitingMax }: OverlapInput): SchedulerLimits {
+  return {
+    layout: plan.layout,
+    sequences: plan.spec.sequences,
+    runningCap: plan.runningCap,
+    cells: ladder[0].cells,
+    cellsMax: ladder[ladder.length - 1].cells,
+    contextTokens: plan.contextTokens,
+    chunkTokens: plan.chunkTokens,
+    batchTokens: ladder[0].spec.batchTokens,
+    canTrim,
+    prefixCache,
+    waitingMax: waitingMax + 2 * plan.runningCap,
+    startWords: startWordsMax(plan.contextTokens),
+    targetItlMicros: TARGET_ITL_MICROS,
+  };
+}
