@@ -1,10 +1,10 @@
 # `make` lists what there is. The work is done by scripts/*.mjs, which also run without make.
 .DEFAULT_GOAL := help
-.PHONY: help install build serve test test-models $(addprefix test-,unit addon pipeline http download model conformance) coverage lint format \
-	engine engine-cuda peer bench-pipeline bench-serve conformance sanitize clean
+.PHONY: help install build serve test test-models $(addprefix test-,unit addon pipeline http download supervisor model conformance) coverage lint format \
+	engine engine-cuda peer bench-pipeline bench-serve bench-startup bench-tight conformance sanitize clean
 
 NODE ?= node
-LAYERS := unit addon pipeline http download model conformance
+LAYERS := unit addon pipeline http download supervisor model conformance
 
 # Without Node.js every target would only say "node: not found".
 ifeq ($(shell command -v $(NODE) 2>/dev/null),)
@@ -37,6 +37,7 @@ test-addon: ## the addon's tests
 test-pipeline: ## rings and worker threads, with the fake engine and with a model
 test-http: ## the HTTP interface
 test-download: ## fetching models, from a local server
+test-supervisor: ## restarts after crashes, and the remembered line
 test-model: ## greedy equality and the like, with real weights
 test-conformance: ## the load line's vectors
 $(addprefix test-,$(filter-out unit,$(LAYERS))): build test-models
@@ -69,9 +70,20 @@ bench-pipeline: install ## steps and tokens a second through the threads, with t
 	@$(NODE) scripts/build.mjs --tests --without-addon
 	@$(NODE) build/bench/pipeline/run.js $(ARGS)
 
-bench-serve: build peer ## against llama-server, on the same machine in the same run
+# Another folder with the peer's programs is taken as it is.
+PEER := $(if $(PLIMSOLL_PEER_DIR),,peer)
+
+bench-serve: test-models $(PEER) ## against llama-server, on the same machine in the same run
 	@$(NODE) scripts/build.mjs --tests
 	@$(NODE) build/bench/serve/run.js $(ARGS)
+
+bench-startup: test-models ## from start to ready, and memory beyond weights, KV and compute (Linux)
+	@$(NODE) scripts/build.mjs --tests
+	@$(NODE) build/bench/startup/run.js $(ARGS)
+
+bench-tight: test-models $(PEER) ## inside small memory groups, beside llama-server (Linux, root)
+	@$(NODE) scripts/build.mjs --tests
+	@$(NODE) build/bench/tight/run.js $(ARGS)
 
 conformance: install ## the analytic planner against vectors; VECTORS=file for others than ours
 	@$(NODE) scripts/build.mjs --tests --without-addon
