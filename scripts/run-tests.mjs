@@ -20,6 +20,7 @@ const layers = {
   pipeline: { jobs: 1, timeoutMs: 180_000 },
   http: { jobs: 1, timeoutMs: 180_000 },
   download: { jobs: 1, timeoutMs: 180_000 },
+  supervisor: { jobs: 1, timeoutMs: 180_000 },
   model: { jobs: 1, timeoutMs: 600_000 },
   conformance: { jobs: 1, timeoutMs: 180_000 },
 };

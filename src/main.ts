@@ -1,5 +1,12 @@
 #!/usr/bin/env node
-import { runCli } from './main/cli/run.js';
-import { serve } from './main/serve.js';
+import { fileURLToPath } from 'node:url';
+import { supervise, wantsSupervisor } from './main/supervisor/supervise.js';
 
-process.exitCode = await runCli(process.argv.slice(2), process.env, { serve });
+const argv = process.argv.slice(2);
+if (wantsSupervisor(argv, process.env)) {
+  process.exitCode = await supervise(fileURLToPath(import.meta.url), argv);
+} else {
+  // Loaded here: a supervisor that stands beside the server all day needs none of it.
+  const [{ runCli }, { serve }] = await Promise.all([import('./main/cli/run.js'), import('./main/serve.js')]);
+  process.exitCode = await runCli(argv, process.env, { serve });
+}

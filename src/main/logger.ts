@@ -6,12 +6,15 @@ import type { Config } from '../shared/config.js';
  * a person at a terminal; JSON lines are for everything else.
  */
 export async function createLogger(config: Pick<Config, 'logLevel' | 'logFormat'>): Promise<Logger> {
-  const isPretty = config.logFormat === 'pretty' || (config.logFormat === 'auto' && process.stderr.isTTY === true);
   const options = { level: config.logLevel, base: null };
-  if (!isPretty) return pino(options, pino.destination({ fd: 2, sync: true }));
+  if (!isPrettyLog(config)) return pino(options, pino.destination({ fd: 2, sync: true }));
   const { PinoPretty } = await import('pino-pretty');
   return pino(
     options,
     PinoPretty({ destination: 2, sync: true, translateTime: 'SYS:HH:MM:ss.l', ignore: 'pid,hostname' }),
   );
+}
+
+export function isPrettyLog({ logFormat }: Pick<Config, 'logFormat'>): boolean {
+  return logFormat === 'pretty' || (logFormat === 'auto' && process.stderr.isTTY === true);
 }

@@ -78,6 +78,8 @@ const schema = z.strictObject({
   kvLayout: z.enum(['auto', 'shared', 'private']).default('auto').describe('auto, shared or private'),
   prefixCache: z.boolean().default(true).describe('true or false'),
   overlapSchedule: z.boolean().default(true).describe('true or false'),
+  /** `serve` runs in a process that is started again when it crashes. */
+  supervisor: z.boolean().default(true).describe('true or false'),
   /** A throw-away request before the server says it is ready. */
   warmup: z.boolean().default(true).describe('true or false'),
 

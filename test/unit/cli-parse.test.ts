@@ -60,6 +60,7 @@ const EXAMPLES: Record<string, [text: string, key: ConfigKey, value: unknown]> =
   cors: ['http://a,http://b', 'corsOrigins', ['http://a', 'http://b']],
   'shutdown-timeout': ['500ms', 'shutdownTimeoutMs', 500],
   'no-warmup': ['', 'warmup', false],
+  'no-supervisor': ['', 'supervisor', false],
   'max-running-requests': ['4', 'maxRunningRequests', 4],
   'max-queued-requests': ['7', 'maxQueuedRequests', 7],
   'queue-timeout': ['1.5', 'queueTimeoutMs', 1500],

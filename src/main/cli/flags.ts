@@ -93,6 +93,15 @@ export const FLAGS: readonly Flag[] = [
     group: 'Server',
     help: 'be ready without a first trial run',
   },
+  {
+    key: 'supervisor',
+    name: 'no-supervisor',
+    value: null,
+    read: read.readSwitch,
+    sets: false,
+    group: 'Server',
+    help: 'serve in this process; nothing restarts it after a crash',
+  },
 
   {
     key: 'maxRunningRequests',

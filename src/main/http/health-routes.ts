@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Metrics } from '../metrics.js';
+import type { LineView } from '../supervisor/line-view.js';
 import { sendError } from './error-reply.js';
 import type { Serving } from './serving.js';
 
@@ -18,7 +19,7 @@ export function addHealthRoutes(app: FastifyInstance, serving: Serving): void {
 }
 
 /** GET /metrics and /v1/load-line. Both ask for the key, where there is one. They answer while the model loads. */
-export function addMetricsRoutes(app: FastifyInstance, serving: Serving, metrics: Metrics): void {
+export function addMetricsRoutes(app: FastifyInstance, serving: Serving, metrics: Metrics, line: () => LineView): void {
   app.get('/metrics', async (_, reply) => reply.type(metrics.contentType).send(await metrics.text()));
   app.get('/v1/load-line', async () => {
     const { pipeline } = serving.require();
@@ -26,6 +27,7 @@ export function addMetricsRoutes(app: FastifyInstance, serving: Serving, metrics
       object: 'load_line',
       context_tokens: pipeline.contextTokens,
       active_requests: pipeline.activeCount,
+      line: line(),
       device: pipeline.deviceGauges(),
       scheduler: pipeline.schedulerGauges(),
     };

@@ -6,6 +6,7 @@ import { Metrics } from '../metrics.js';
 import type { Pipeline } from '../pipeline-types.js';
 import type { PreparePool } from '../prepare-types.js';
 import { WriteBatcher } from '../streaming/write-batcher.js';
+import { type LineView, WHOLE_LINE } from '../supervisor/line-view.js';
 import { KeyRing } from './auth.js';
 import { addChatRoute } from './chat-route.js';
 import { addCompletionRoute } from './completion-route.js';
@@ -25,6 +26,8 @@ export interface ServerOptions {
   prepare: PreparePool | null;
   config: HttpConfig;
   logger: FastifyBaseLogger;
+  /** Where the load line is; left out: at the limit. */
+  line?: () => LineView;
 }
 
 declare module 'fastify' {
@@ -78,7 +81,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     keys.cacheSalt(request.keyIndex, salt);
   const context: RouteContext = { serving, config, metrics, batcher: new WriteBatcher(), cacheSalt };
   addHealthRoutes(app, serving);
-  addMetricsRoutes(app, serving, metrics);
+  addMetricsRoutes(app, serving, metrics, options.line ?? (() => WHOLE_LINE));
   addModelRoutes(app, serving, config);
   addChatRoute(app, context);
   addCompletionRoute(app, context);

@@ -32,14 +32,16 @@ export class PlanProblem {
     this.machine = input.machine;
     this.headroom = headroomOf(readings, memory);
     this.limit = limitOf(readings, memory);
-    this.aboveLineBytes = Math.ceil((1 - (input.lineFraction ?? 1)) * this.limit.limitBytes);
+    const lineFraction = input.lineFraction ?? 1;
+    this.aboveLineBytes = Math.ceil((1 - lineFraction) * this.limit.limitBytes);
     this.marginBytes = costModel.rules.marginBytes(this.limit.limitBytes, memory) + this.aboveLineBytes;
     this.budgetBytes = this.headroom.bytes - this.marginBytes - uncountedWeightsBytes;
     this.memFraction = this.flags.memFraction === 'auto' ? costModel.rules.defaultMemFraction : this.flags.memFraction;
     const lineBytes = this.limit.limitBytes - this.aboveLineBytes;
     this.staticBytes = this.memFraction * lineBytes - this.limit.usedBytes - uncountedWeightsBytes;
     const host = memory === 'discrete' ? hostHeadroomOf(readings) : null;
-    this.hostBudgetBytes = host === null || host.terms.length === 0 ? Number.POSITIVE_INFINITY : host.bytes;
+    this.hostBudgetBytes =
+      host === null || host.terms.length === 0 ? Number.POSITIVE_INFINITY : host.bytes * lineFraction;
   }
 
   get rules() {
