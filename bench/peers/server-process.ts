@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { processCpuMs, processTree } from './process-tree.js';
 
 /** Longest wait for a server to be ready, and for one to end after SIGTERM. Chosen. */
 const READY_TIMEOUT_MS = 60_000;
@@ -25,7 +25,7 @@ export interface ServerCommand {
 /** Servers that run now: whatever ends the benchmark ends them too. */
 const running = new Set<ChildProcess>();
 process.on('exit', () => {
-  for (const child of running) child.kill('SIGKILL');
+  for (const child of running) if (child.pid !== undefined) killTree(child.pid);
 });
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
 
@@ -75,27 +75,25 @@ export class ServerProcess {
     return code === null && signal === null ? null : { code, signal };
   }
 
-  get pid(): number {
+  private get pid(): number {
     return this.child.pid as number;
   }
 
-  /** CPU milliseconds of the process so far, all threads; NaN where there is no /proc. */
+  /** The server's processes: one, or a supervisor and the one that serves. */
+  get pids(): number[] {
+    return processTree(this.pid);
+  }
+
+  /** CPU milliseconds of the server so far; NaN where there is no /proc. */
   cpuMs(): number {
-    try {
-      const stat = readFileSync(`/proc/${this.pid}/stat`, 'utf8');
-      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-      // utime and stime, in USER_HZ ticks of 10 ms.
-      return (Number(fields[11]) + Number(fields[12])) * 10;
-    } catch {
-      return Number.NaN;
-    }
+    return this.pids.reduce((total, pid) => total + processCpuMs(pid), 0);
   }
 
   async stop(): Promise<void> {
     if (this.child.exitCode !== null || this.child.signalCode !== null) return;
     const ended = once(this.child, 'exit');
     this.child.kill('SIGTERM');
-    const timer = setTimeout(() => this.child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+    const timer = setTimeout(() => killTree(this.pid), STOP_TIMEOUT_MS);
     await ended;
     clearTimeout(timer);
   }
@@ -124,6 +122,17 @@ export class ServerProcess {
       return response.ok;
     } catch {
       return false;
+    }
+  }
+}
+
+/** Ends a server that did not end by itself, what it started included. */
+function killTree(pid: number): void {
+  for (const member of processTree(pid)) {
+    try {
+      process.kill(member, 'SIGKILL');
+    } catch {
+      // It ended meanwhile.
     }
   }
 }

@@ -54,7 +54,9 @@ async function trial(): Promise<Trial> {
     await runLoad({ url: server.url, clients, requestsPerClient: 1, shape, seed: SEED });
     const response = await fetch(`${server.url}/v1/load-line`);
     const { weightsBytes, kvBytes, computeBytes } = ((await response.json()) as LoadLine).device;
-    const { residentBytes, modelFileBytes } = processMemory(server.pid, modelPath);
+    const parts = server.pids.map((pid) => processMemory(pid, modelPath));
+    const residentBytes = parts.reduce((total, part) => total + part.residentBytes, 0);
+    const modelFileBytes = parts.reduce((total, part) => total + part.modelFileBytes, 0);
     // Weights that the engine repacked lie in memory of its own, beside the file's pages.
     const repackedBytes = Math.max(0, weightsBytes - fileBytes);
     const beyondBytes = residentBytes - modelFileBytes - repackedBytes - kvBytes - computeBytes;
@@ -89,7 +91,7 @@ publish({
   method:
     `${path.basename(modelPath)} in the file cache, every flag at its default. Ready: from the start of the process until /readyz ` +
     `answers 200, the model loaded, planned and warmed up. ` +
-    `Memory is read after ${values.clients} clients had an answer each: resident memory of the whole process, less the resident pages ` +
+    `Memory is read after ${values.clients} clients had an answer each: resident memory of all its processes, less the resident pages ` +
     `of the model's file, less weights that the engine repacked (ledger's weights less the file's size), less KV and compute by the ` +
     `ledger. What is left is Node, the threads' heaps, the rings, the libraries, and what nobody counts. The ratio is to what the ` +
     `project asks for: ${TARGET_READY_MS} ms and ${TARGET_BEYOND_BYTES / MIB} MiB. Median (least to most) of ${values.trials} fresh processes.`,
