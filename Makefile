@@ -1,6 +1,6 @@
 # `make` lists what there is. The work is done by scripts/*.mjs, which also run without make.
 .DEFAULT_GOAL := help
-.PHONY: help install build serve test test-models $(addprefix test-,unit addon pipeline http download supervisor model conformance) coverage lint format \
+.PHONY: help tools test-tools install build serve test test-models $(addprefix test-,unit addon pipeline http download supervisor model conformance) coverage lint format \
 	engine engine-cuda peer bench-pipeline bench-serve bench-startup bench-tight conformance sanitize clean
 
 NODE ?= node
@@ -16,16 +16,22 @@ endif
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
+tools:
+	@$(NODE) scripts/check-tools.mjs build
+
+test-tools:
+	@$(NODE) scripts/check-tools.mjs test
+
 install: ## npm packages, as the lock file says; nothing to do when it did not change
 	@$(NODE) scripts/install.mjs
 
-build: install ## the addon and dist/; `node dist/main.js` serves afterwards
+build: tools install ## the addon and dist/; `node dist/main.js` serves afterwards
 	@$(NODE) scripts/build.mjs
 
 serve: build ## install, build and serve on 127.0.0.1:30000; flags in ARGS="--model …"
 	@exec $(NODE) dist/main.js $(ARGS)
 
-test: build test-models lint ## everything: build, models for tests, lint, all test layers
+test: test-tools build test-models lint ## everything: build, models for tests, lint, all test layers
 	@$(NODE) scripts/build.mjs --tests
 	@$(NODE) scripts/run-tests.mjs $(LAYERS)
 

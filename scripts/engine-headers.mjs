@@ -32,6 +32,11 @@ export function isEngineSource(folder) {
   }
 }
 
+/** Where the source is, or will be. */
+export function engineSourceFolder() {
+  return join(cacheFolder(), `engine-source-${engineVersion}`);
+}
+
 /**
  * The folder with the engine's source, fetched on first use.
  *
@@ -49,7 +54,7 @@ export async function engineSource() {
     return resolve(chosen);
   }
   const cache = cacheFolder();
-  const target = join(cache, `engine-source-${engineVersion}`);
+  const target = engineSourceFolder();
   if (isEngineSource(target)) return target;
   requireTools();
   mkdirSync(cache, { recursive: true });

@@ -33,7 +33,7 @@ function hasPython() {
 /**
  * Throws one error for everything that is missing, a line each.
  *
- * @param {{ compiler?: boolean, python?: boolean, git?: boolean, cmake?: boolean }} needs
+ * @param {{ compiler?: boolean, python?: boolean, pip?: boolean, git?: boolean, cmake?: boolean }} needs
  */
 export function requirePrerequisites(needs) {
   const install = (linux, mac) => `install it: ${isMac ? mac : `apt-get install ${linux}`}`;
@@ -44,6 +44,9 @@ export function requirePrerequisites(needs) {
     if (!firstLine('make', ['--version'])) problems.push(`make is missing; ${install('make', xcode)}`);
   }
   if (needs.python && !hasPython()) problems.push(`Python 3 is missing; ${install('python3', xcode)}`);
+  if (needs.pip && !firstLine('python3', ['-m', 'pip', '--version'])) {
+    problems.push(`pip for Python 3 is missing; ${install('python3-pip', xcode)}`);
+  }
   if (needs.git && !firstLine('git', ['--version'])) problems.push(`git is missing; ${install('git', xcode)}`);
   if (needs.cmake && !firstLine('cmake', ['--version']))
     problems.push(`CMake is missing; ${install('cmake', 'brew install cmake')}`);
