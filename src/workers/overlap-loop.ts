@@ -170,7 +170,7 @@ export class OverlapLoop {
     if (scheduler.inFlightCount > 0) return isUrgent;
     const move = this.rungs.decide(input);
     if (!move) return false;
-    this.sendContext(move.rung, input.headroomBytes);
+    this.sendContext(move.rung, move.copyBytes);
     return true;
   }
 
@@ -189,11 +189,10 @@ export class OverlapLoop {
     };
   }
 
-  private sendContext(rung: number, headroomBytes: number): void {
+  private sendContext(rung: number, copyBytes: number): void {
     const { rungs, cellBytes } = this.options.ladder;
     const cells = rung === RUNG_NONE ? 0 : rungs[rung].cells;
-    // A put-away context carries nothing; else copies must fit beside both contexts' use.
-    const budgetTokens = rung === RUNG_NONE ? 0 : Math.floor(headroomBytes / Math.max(1, cellBytes));
+    const budgetTokens = Math.floor(copyBytes / Math.max(1, cellBytes));
     const keep = this.rung === RUNG_NONE ? [] : this.scheduler.leaveContext(cells, budgetTokens);
     const length = CONTEXT_HEADER_WORDS + keep.length;
     const at = this.batches.reserve(CONTEXT_RECORD_TYPE, length);

@@ -30,7 +30,11 @@ export interface RungLimits {
 export interface RungMove {
   rung: number;
   reason: string;
+  /** What copies of sequences may take while the context moves: they lie beside the old context, then beside the new one. */
+  copyBytes: number;
 }
+
+type Move = Pick<RungMove, 'rung' | 'reason'>;
 
 /** Pressure must last this long. Chosen: one reading may be a spike, and readings come several times a second. */
 const PRESSURE_MS = 500;
@@ -38,6 +42,8 @@ const PRESSURE_MS = 500;
 const COOL_DOWN_MS = 3_000;
 /** After pressure the ladder is not climbed for so long. Chosen: less than the five seconds in which throughput must be back. */
 const CALM_MS = 2_000;
+/** Part of the margin that copies leave free. Chosen: they live for some 100 ms, in which little else grows. */
+const COPY_MARGIN_SHARE = 0.25;
 
 /**
  * When the context moves on its ladder: up when requests ask for cells and the headroom allows it, down under lasting pressure, off when
@@ -65,8 +71,17 @@ export class RungPolicy {
     if (input.hasWork) this.lastWorkMs = input.nowMs;
     this.notePressure(input);
     const move = this.comeBack(input) ?? this.release(input) ?? this.shrink(input) ?? this.climb(input);
-    if (move) this.lastMoveMs = input.nowMs;
-    return move;
+    if (!move) return null;
+    this.lastMoveMs = input.nowMs;
+    return { ...move, copyBytes: this.copyBytes(input, move.rung) };
+  }
+
+  /** Copies are charged against what is left beside the larger of the two contexts: each holds its shared cells for itself. */
+  private copyBytes({ rung, headroomBytes }: RungInput, target: number): number {
+    if (rung === RUNG_NONE || target === RUNG_NONE) return 0;
+    const growthBytes = this.limits.rungs[target].bytes - this.limits.rungs[rung].bytes;
+    const freeBytes = headroomBytes - Math.max(growthBytes, 0) - this.limits.marginBytes * COPY_MARGIN_SHARE;
+    return Math.max(freeBytes, 0);
   }
 
   private notePressure({ nowMs, headroomBytes, pressureLevel }: RungInput): void {
@@ -79,18 +94,18 @@ export class RungPolicy {
     }
   }
 
-  private comeBack(input: RungInput): RungMove | null {
+  private comeBack(input: RungInput): Move | null {
     if (input.rung !== RUNG_NONE || !input.hasWork) return null;
     return { rung: this.smallestFor(input.wantedCells), reason: 'a request came' };
   }
 
-  private release({ nowMs, rung, hasWork }: RungInput): RungMove | null {
+  private release({ nowMs, rung, hasWork }: RungInput): Move | null {
     const { idleReleaseMs } = this.limits;
     if (rung === RUNG_NONE || hasWork || idleReleaseMs === 0 || nowMs - this.lastWorkMs < idleReleaseMs) return null;
     return { rung: RUNG_NONE, reason: `no request for ${Math.round(idleReleaseMs / 1000)} s` };
   }
 
-  private shrink(input: RungInput): RungMove | null {
+  private shrink(input: RungInput): Move | null {
     const { nowMs, rung } = input;
     if (rung <= 0 || this.pressedSinceMs === null || nowMs - this.pressedSinceMs < PRESSURE_MS) return null;
     if (nowMs - this.lastMoveMs < COOL_DOWN_MS) return null;
@@ -99,7 +114,7 @@ export class RungPolicy {
     return { rung: target, reason: `memory pressure: ${input.headroomBytes} bytes of headroom` };
   }
 
-  private climb(input: RungInput): RungMove | null {
+  private climb(input: RungInput): Move | null {
     if (input.wantedCells === 0) return null;
     const target = this.climbTarget(input);
     return target === null ? null : { rung: target, reason: `requests ask for ${input.wantedCells} cells` };

@@ -97,7 +97,7 @@ export class SimulatedOverlap {
     const move = this.rungs.decide(input);
     if (move === null) return 'none';
     const cells = move.rung === RUNG_NONE ? 0 : this.cellsOfRung[move.rung];
-    const budgetTokens = move.rung === RUNG_NONE ? 0 : Math.floor(live.headroomBytes / Math.max(1, this.cellBytes));
+    const budgetTokens = Math.floor(move.copyBytes / Math.max(1, this.cellBytes));
     const keep = this.rung === RUNG_NONE ? [] : scheduler.leaveContext(cells, budgetTokens);
     return { rung: move.rung, keep, reason: move.reason };
   }

@@ -1,0 +1,54 @@
+import t from 'tap';
+import { RUNG_NONE } from '../../src/shared/context-wire.js';
+import { type RungInput, type RungLimits, RungPolicy } from '../../src/shared/memory/rung-policy.js';
+
+/** Three rungs of 1000 bytes a cell; the top takes 400,000 bytes more than the middle one. */
+const LIMITS: RungLimits = {
+  rungs: [
+    { cells: 200, bytes: 200_000 },
+    { cells: 400, bytes: 400_000 },
+    { cells: 800, bytes: 800_000 },
+  ],
+  cellBytes: 1000,
+  marginBytes: 80_000,
+  idleReleaseMs: 0,
+};
+
+function input(changes: Partial<RungInput>): RungInput {
+  return {
+    nowMs: 0,
+    rung: 1,
+    wantedCells: 800,
+    busyCells: 100,
+    usedCells: 100,
+    hasWork: true,
+    headroomBytes: 2_000_000,
+    pressureLevel: 0,
+    ...changes,
+  };
+}
+
+t.test('copies on the way up are charged beside the larger context', async (t) => {
+  const move = new RungPolicy(LIMITS, 0).decide(input({ headroomBytes: 700_000 }));
+  t.equal(move?.rung, 2);
+  // 700,000 free, 400,000 of it for the growth, a quarter of the margin stays.
+  t.equal(move?.copyBytes, 280_000);
+});
+
+t.test('copies on the way down are charged beside the old context', async (t) => {
+  const policy = new RungPolicy(LIMITS, 0);
+  const pressed = input({ rung: 2, wantedCells: 0, headroomBytes: 30_000 });
+  t.equal(policy.decide(pressed), null, 'a spike is not pressure');
+  const move = policy.decide({ ...pressed, nowMs: 600 });
+  t.equal(move?.rung, 0);
+  t.equal(move?.copyBytes, 10_000);
+});
+
+t.test('where nothing stands, nothing is copied', async (t) => {
+  const back = new RungPolicy(LIMITS, 0).decide(input({ rung: RUNG_NONE }));
+  t.equal(back?.rung, 2);
+  t.equal(back?.copyBytes, 0);
+  const away = new RungPolicy({ ...LIMITS, idleReleaseMs: 1000 }, 0).decide(input({ hasWork: false, nowMs: 5000 }));
+  t.equal(away?.rung, RUNG_NONE);
+  t.equal(away?.copyBytes, 0);
+});
