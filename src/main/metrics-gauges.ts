@@ -20,6 +20,7 @@ const DEVICE: ReadonlyArray<readonly [name: string, field: DeviceGauge, help: st
     'File cache of the control group that the kernel can take back.',
   ],
   ['process_footprint_bytes', 'processFootprintBytes', 'Memory of this process.'],
+  ['unexplained_bytes', 'unexplainedBytes', 'Bytes in use that nobody in the ledger owns.'],
   ['memory_pressure_level', 'pressureLevel', '0 none, 1 warning, 2 critical.'],
   ['kv_total_tokens', 'kvTotalTokens', 'KV cells of the context.'],
   ['kv_used_tokens', 'kvUsedTokens', 'KV cells in use, shared ones once.'],

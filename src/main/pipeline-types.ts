@@ -4,6 +4,7 @@ import type { ModelInfo } from '../shared/engine.js';
 import type { PlimsollError } from '../shared/errors.js';
 import type { DeviceGauge, SchedulerGauge } from '../shared/gauges-layout.js';
 import type { SamplingParams } from '../shared/sampling.js';
+import type { LoadLineView } from './load-line-view.js';
 
 export interface TokenAlternative {
   token: number;
@@ -55,6 +56,8 @@ export interface Pipeline {
   readonly activeCount: number;
   deviceGauges(): Readonly<Record<DeviceGauge, number>>;
   schedulerGauges(): Readonly<Record<SchedulerGauge, number>>;
+  /** The plan, the probe, the ladder and the ledger, as they stand now. */
+  loadLine(): LoadLineView;
   /** Every token's bytes, for the detokenizer. Control tokens have none. */
   readonly pieces: { offsets: Int32Array; bytes: Uint8Array };
   /** Refuses new work, finishes the rest (at most `timeoutMs`), stops the workers. */

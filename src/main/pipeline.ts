@@ -12,6 +12,7 @@ import { FINISH_CODE, NOTICE_KIND } from '../shared/token-wire.js';
 import type { FakeEngineOptions } from '../workers/fake-options.js';
 import type { ForwardData, ForwardReady } from '../workers/worker-messages.js';
 import { finishError } from './finish-error.js';
+import { type LoadLineView, loadLineView } from './load-line-view.js';
 import type { GenerationListener, GenerationRequest, Pipeline, SampledToken } from './pipeline-types.js';
 import { SubmitWriter } from './submit-writer.js';
 import { TokenReader } from './token-reader.js';
@@ -95,10 +96,11 @@ function forwardData(
     threads,
     promptThreads: threads,
     fixedContext: fixedContext ?? false,
+    probe: config.probe,
   };
 }
 
-function limitsOf(config: Config, { plan, model, context, ladder }: ForwardReady): SchedulerLimits {
+function limitsOf(config: Config, { plan, model, context, ladder, probe }: ForwardReady): SchedulerLimits {
   return {
     layout: plan.layout,
     sequences: context.sequences,
@@ -106,7 +108,7 @@ function limitsOf(config: Config, { plan, model, context, ladder }: ForwardReady
     cells: context.cells,
     cellsMax: Math.max(context.cells, ladder[ladder.length - 1].cells),
     contextTokens: plan.contextTokens,
-    chunkTokens: plan.chunkTokens,
+    chunkTokens: probe.chunkTokens || plan.chunkTokens,
     batchTokens: context.batchTokens,
     canTrim: model.canTrim,
     prefixCache: config.prefixCache,
@@ -211,6 +213,10 @@ export class WorkerPipeline implements Pipeline {
 
   schedulerGauges(): Readonly<Record<SchedulerGauge, number>> {
     return this.schedulerReader.read();
+  }
+
+  loadLine(): LoadLineView {
+    return loadLineView(this.ready, this.deviceReader.read(), this.schedulerReader.read());
   }
 
   onFatal(handler: (error: PlimsollError) => void): void {

@@ -12,6 +12,7 @@ export function planReport(ready: ForwardReady): string[] {
   ];
   for (const reason of plan.reasons) lines.push(`plan: ${reason.cap} ${reason.value}: ${reason.sentence}`);
   for (const line of plan.ledger) lines.push(`ledger: ${line.owner} ${mib(line.bytes)}`);
+  lines.push(`probe: ${ready.probe.sentence}${ready.probe.ran ? ` (${Math.round(ready.probe.ms)} ms)` : ''}`);
   lines.push(`context: ${context.cells} cells, made in ${Math.round(context.createMicros / 1000)} ms`);
   return lines;
 }

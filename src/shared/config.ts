@@ -82,6 +82,8 @@ const schema = z.strictObject({
   supervisor: z.boolean().default(true).describe('true or false'),
   /** A throw-away request before the server says it is ready. */
   warmup: z.boolean().default(true).describe('true or false'),
+  /** The largest planned step, run before the server says it is ready. */
+  probe: z.boolean().default(true).describe('true or false'),
 
   /** Device names as the engine lists them; empty: every GPU there is, else the CPU. */
   devices: z.array(z.string().trim().min(1)).default([]).describe('auto, cpu, or device names separated by commas'),

@@ -23,10 +23,17 @@ export const DEVICE_GAUGES = [
   /** 0 none, 1 warning, 2 critical. */
   'pressureLevel',
   'headroomBytes',
+  /** Tensors, wherever they lie. */
   'weightsBytes',
+  /** In use before the model was loaded, and what loading it took of the memory that is watched (a mapped file takes none of it). */
+  'baselineBytes',
+  'weightsTakenBytes',
   'kvBytes',
   'computeBytes',
+  /** What the backend takes at run time beyond the plan, as the probe saw it. */
   'runtimeExtraBytes',
+  /** In use, and owned by nobody in the ledger; negative where pages are not touched yet. */
+  'unexplainedBytes',
   'kvTotalTokens',
   'kvUsedTokens',
   'contextEpoch',

@@ -2,6 +2,7 @@ import type { ContextInfo, Engine, Readings } from '../shared/engine.js';
 import { GaugeWriter } from '../shared/gauges.js';
 import { DEVICE_GAUGES, type DeviceGauge } from '../shared/gauges-layout.js';
 import { STEP_OUT } from '../shared/step-output.js';
+import type { MemoryWatch } from './memory-watch.js';
 
 /** Readings at most this often while steps run. Measured: one reading costs some 40 µs on Linux. */
 const READ_INTERVAL_MS = 50;
@@ -13,10 +14,13 @@ export class DeviceGaugeWriter {
   private steps = 0;
   private decodedTokens = 0;
   private idleMicros = 0;
+  /** KV and compute of the context that stands. */
+  private contextBytes = 0;
 
   constructor(
     buffer: SharedArrayBuffer,
     private readonly headroom: (readings: Readings) => number,
+    private readonly watch: MemoryWatch,
     /** All sequences take their cells from one pool. */
     public isShared = true,
   ) {
@@ -35,6 +39,7 @@ export class DeviceGaugeWriter {
       ...readings,
       deviceUsedBytes: readings.deviceTotalBytes - readings.deviceFreeBytes,
       headroomBytes: this.headroom(readings),
+      unexplainedBytes: this.watch.unexplainedBytes(readings, this.contextBytes),
       readAtMs: performance.timeOrigin + nowMs,
     });
   }
@@ -42,12 +47,14 @@ export class DeviceGaugeWriter {
   /** The context that stands now; null: none does. */
   context(context: ContextInfo | null, epoch: number): void {
     this.writer.write({ contextEpoch: epoch });
+    this.contextBytes = 0;
     if (context === null) {
       this.writer.write({ kvBytes: 0, computeBytes: 0, kvTotalTokens: 0, kvUsedTokens: 0 });
       return;
     }
     const sum = (key: 'modelBytes' | 'contextBytes' | 'computeBytes') =>
       context.breakdown.reduce((total, part) => total + part[key], 0);
+    this.contextBytes = sum('contextBytes') + sum('computeBytes');
     this.writer.write({
       weightsBytes: sum('modelBytes'),
       kvBytes: sum('contextBytes'),

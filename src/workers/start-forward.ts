@@ -1,11 +1,13 @@
 import os from 'node:os';
-import type { DeviceInfo, ModelInfo } from '../shared/engine.js';
+import { type DeviceInfo, EngineError, type ModelInfo } from '../shared/engine.js';
 import { contextLadder } from '../shared/memory/context-ladder.js';
 import { ExactCostModel } from '../shared/memory/exact-cost-model.js';
 import { type DeviceMemory, deviceMemoryOf, headroomOf } from '../shared/memory/headroom.js';
 import { planUnderLine } from '../shared/memory/lowered-line.js';
 import { DeviceGaugeWriter } from './device-gauges.js';
+import { MemoryWatch } from './memory-watch.js';
 import type { OpenedEngine } from './open-engine.js';
+import { NO_PROBE, probeContext } from './probe-context.js';
 import type { ForwardData, ForwardReady, FromForward } from './worker-messages.js';
 
 /** Progress is reported at most this often: the bar needs no more, and each report is a message. Chosen. */
@@ -23,9 +25,11 @@ export function startForward(
   post: (message: FromForward) => void,
 ): StartedForward | null {
   const loadStartMs = performance.now();
-  const model = engine.loadModel(data.model, progressReporter(post));
   const memory = memoryOf(engine.devices(), data.model.devices);
-  const gauges = new DeviceGaugeWriter(data.core.deviceGauges, (readings) => headroomOf(readings, memory).bytes);
+  const watch = new MemoryWatch(memory, engine.readings());
+  const model = engine.loadModel(data.model, progressReporter(post));
+  watch.modelLoaded(engine.readings());
+  const gauges = new DeviceGaugeWriter(data.core.deviceGauges, (readings) => headroomOf(readings, memory).bytes, watch);
   const planStartMs = performance.now();
   const costs = new ExactCostModel((spec) => engine.measure(spec), memory, os.availableParallelism());
   const { plan, lineFraction } = planUnderLine(
@@ -34,7 +38,7 @@ export function startForward(
       machine: {
         memory,
         readings: engine.readings(),
-        uncountedWeightsBytes: uncountedWeights(model, memory, data.model.useMmap),
+        uncountedWeightsBytes: uncountedWeights(model, memory, data.model.useMmap, watch),
         threads: data.threads,
         promptThreads: data.promptThreads,
       },
@@ -53,8 +57,16 @@ export function startForward(
   const context = engine.createContext(ladder[0].spec);
   const epoch = 1;
   gauges.context(context, epoch);
-  gauges.set({ engineThreads: data.threads });
-  gauges.refresh(engine, performance.now());
+  watch.contextMade(engine.readings());
+  const probe = data.probe ? probeContext(engine, watch, memory, plan, ladder[0], epoch) : NO_PROBE;
+  if (probe.refused) throw new EngineError('out_of_memory', probe.sentence);
+  gauges.set({
+    engineThreads: data.threads,
+    baselineBytes: watch.baselineBytes,
+    weightsTakenBytes: watch.weightsTakenBytes,
+    runtimeExtraBytes: watch.runtimeExtraBytes,
+  });
+  gauges.refreshNow(engine, performance.now());
   return {
     gauges,
     ready: {
@@ -65,6 +77,7 @@ export function startForward(
       ladder,
       rung: 0,
       context,
+      probe,
       epoch,
       pieces: sharedPieces(vocabularyOf(model)),
       loadMs: planStartMs - loadStartMs,
@@ -92,9 +105,12 @@ export function memoryOf(devices: DeviceInfo[], chosen: string[]): DeviceMemory 
   return gpu ? deviceMemoryOf(gpu) : 'host';
 }
 
-/** Weights mapped from a file are file cache to the kernel, which it counts as available; they are needed all the same. */
-function uncountedWeights(model: ModelInfo, memory: DeviceMemory, useMmap: boolean): number {
-  return memory === 'host' && useMmap ? model.sizeBytes : 0;
+/**
+ * Weights mapped from a file are file cache to the kernel, which it counts as available; they are needed all the same. What loading took
+ * as the process's own memory (tensors repacked for this CPU) is in the readings already.
+ */
+function uncountedWeights(model: ModelInfo, memory: DeviceMemory, useMmap: boolean, watch: MemoryWatch): number {
+  return memory === 'host' && useMmap ? Math.max(0, model.sizeBytes - watch.weightsTakenBytes) : 0;
 }
 
 function sharedPieces(vocabulary: { pieces(withControl: boolean): { offsets: Int32Array; bytes: Uint8Array } }) {

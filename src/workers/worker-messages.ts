@@ -5,6 +5,7 @@ import type { Plan, PlanFlags, Refusal } from '../shared/memory/plan-types.js';
 import type { CoreBuffers, RingBuffers } from '../shared/pipeline-buffers.js';
 import type { FakeEngineOptions } from './fake-options.js';
 import type { OverlapOptions } from './overlap-loop.js';
+import type { ProbeReport } from './probe-context.js';
 
 export interface ForwardData {
   core: CoreBuffers;
@@ -16,6 +17,8 @@ export interface ForwardData {
   lineFraction: number;
   threads: number;
   promptThreads: number;
+  /** Run the largest planned step before serving. */
+  probe: boolean;
   /** The planned context from the start, with no smaller ones to begin with. */
   fixedContext: boolean;
 }
@@ -31,6 +34,7 @@ export interface ForwardReady {
   ladder: ContextRung[];
   rung: number;
   context: ContextInfo;
+  probe: ProbeReport;
   epoch: number;
   /** Bytes of every token, in shared memory. */
   pieces: { offsets: Int32Array; bytes: Uint8Array };

@@ -1,3 +1,4 @@
+import type { LoadLineView } from '../../src/main/load-line-view.js';
 import type {
   FinishReason,
   GenerationListener,
@@ -110,6 +111,24 @@ export class ScriptedPipeline implements Pipeline {
 
   deviceGauges(): Record<DeviceGauge, number> {
     return Object.fromEntries(DEVICE_GAUGES.map((field, i) => [field, i + 1])) as Record<DeviceGauge, number>;
+  }
+
+  loadLine(): LoadLineView {
+    return {
+      plan: {
+        layout: 'shared',
+        running_cap: 4,
+        context_tokens: this.contextTokens,
+        pool_tokens: this.contextTokens,
+        chunk_tokens: 64,
+        cost_source: 'exact',
+        margin_bytes: 0,
+        reasons: [],
+      },
+      probe: { ran: false, chunk_tokens: 0, runtime_extra_bytes: 0, sentence: 'scripted' },
+      ladder: [],
+      ledger: { owners: {}, total_bytes: 0, unexplained_bytes: 0, alarm: false },
+    };
   }
 
   schedulerGauges(): Record<SchedulerGauge, number> {

@@ -14,7 +14,7 @@ export function startFakePipeline(
   extra: Pick<PipelineOptions, 'log' | 'watch'> = {},
 ): Promise<WorkerPipeline> {
   return startPipeline({
-    config: parseConfig({ contextTokens: 2048, maxRunningRequests: 8, chunkTokens: 256, ...settings }),
+    config: parseConfig({ contextTokens: 2048, maxRunningRequests: 8, chunkTokens: 256, probe: false, ...settings }),
     modelPath: 'fake.gguf',
     fake,
     ...extra,

@@ -94,6 +94,15 @@ export const FLAGS: readonly Flag[] = [
     help: 'be ready without a first trial run',
   },
   {
+    key: 'probe',
+    name: 'skip-probe',
+    value: null,
+    read: read.readSwitch,
+    sets: false,
+    group: 'Server',
+    help: 'do not run the largest planned step before serving: what it takes beyond the plan stays unknown',
+  },
+  {
     key: 'supervisor',
     name: 'no-supervisor',
     value: null,

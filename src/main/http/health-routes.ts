@@ -28,6 +28,7 @@ export function addMetricsRoutes(app: FastifyInstance, serving: Serving, metrics
       context_tokens: pipeline.contextTokens,
       active_requests: pipeline.activeCount,
       line: line(),
+      ...pipeline.loadLine(),
       device: pipeline.deviceGauges(),
       scheduler: pipeline.schedulerGauges(),
     };
