@@ -141,6 +141,24 @@ std::vector<DeviceBytes> Engine::MeasureSpec(const ContextSpec& spec) {
   return measuring_->Measure(spec);
 }
 
+// Linux grants more than it has and kills whoever touches it, so what can never be there is refused before.
+void Engine::RefuseWhatCannotFit(const ContextSpec& spec) {
+  const double limit = HostLimitBytes(host_);
+  if (limit <= 0) return;
+  // The measurement's model takes a while to load the first time, so it is asked only where a rough guess comes near the limit.
+  const llama_model* model = NeedModel().model;
+  const double cells = static_cast<double>(spec.cells) * (spec.is_shared ? 1 : spec.sequences);
+  const double rough = cells * llama_model_n_layer(model) * llama_model_n_embd(model) * 2 * sizeof(float) +
+                       static_cast<double>(spec.ubatch_tokens) * (cells + llama_model_n_embd(model)) * 4 * sizeof(float);
+  if (rough < limit / 8) return;
+  for (const DeviceBytes& device : MeasureSpec(spec)) {
+    const double bytes = device.context_bytes + device.compute_bytes;
+    if (!device.is_host || bytes <= limit) continue;
+    throw AddonError("out_of_memory", "a context of this size needs " + std::to_string(static_cast<int64_t>(bytes)) + " bytes; this host has " +
+                                          std::to_string(static_cast<int64_t>(limit)));
+  }
+}
+
 Napi::Value Engine::Measure(const Napi::CallbackInfo& info) {
   return Guarded(info.Env(), [&]() -> Napi::Value {
     return ToJavaScript(info.Env(), MeasureSpec(ReadContextSpec(NeedObject(info, "measure"))));
@@ -154,13 +172,7 @@ Napi::Value Engine::CreateContext(const Napi::CallbackInfo& info) {
     CheckContextSpec(spec, NeedModel().model);
     context_.reset();
     auto begin = std::chrono::steady_clock::now();
-    // Linux grants more than it has and kills whoever touches it, so what can never be there is refused before.
-    double limit = HostLimitBytes(host_);
-    for (const DeviceBytes& device : MeasureSpec(spec)) {
-      if (!device.is_host || limit <= 0 || device.context_bytes + device.compute_bytes <= limit) continue;
-      throw AddonError("out_of_memory", "a context of this size needs " + std::to_string(static_cast<int64_t>(device.context_bytes + device.compute_bytes)) +
-                                            " bytes; this host has " + std::to_string(static_cast<int64_t>(limit)));
-    }
+    RefuseWhatCannotFit(spec);
     context_ = std::make_unique<Context>(loaded_, spec, &abort_flag_);
     auto micros = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin).count();
     Napi::Object result = Napi::Object::New(env);

@@ -42,6 +42,7 @@ private:
   Context& NeedContext();
   int NeedSequence(const Napi::Value& value);
   std::vector<DeviceBytes> MeasureSpec(const ContextSpec& spec);
+  void RefuseWhatCannotFit(const ContextSpec& spec);
 
   std::shared_ptr<AddonData> data_;
   std::shared_ptr<LoadedModel> loaded_;

@@ -2,6 +2,9 @@ import t from 'tap';
 import type { ContextSpec, MemoryBreakdown } from '../../src/shared/engine.js';
 import { EngineUnderTest, SMALL_CONTEXT, tokensFrom } from './engine-under-test.js';
 
+// Model tests wait for the cores that other tests use.
+t.setTimeout(180_000);
+
 const under = new EngineUnderTest('tiny-qwen3');
 t.teardown(() => under.close());
 

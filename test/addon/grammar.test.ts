@@ -3,6 +3,9 @@ import { NativeVocabulary, openVocabulary } from '../../src/shared/native-addon.
 import { SAMPLE_FLAG } from '../../src/shared/step-output.js';
 import { EngineUnderTest, tokensFrom } from './engine-under-test.js';
 
+// Model tests wait for the cores that other tests use.
+t.setTimeout(180_000);
+
 const under = new EngineUnderTest('tiny-qwen3');
 const vocabulary = openVocabulary(under.handle);
 const pieces = vocabulary.pieces(false);

@@ -6,6 +6,9 @@ import { STEP_OUT, STEP_STATUS, stepOutputWords } from '../../src/shared/step-ou
 import { batchRecord, type RecordPlan } from '../support/batch-record.js';
 import { EngineUnderTest, tokensFrom } from './engine-under-test.js';
 
+// Model tests wait for the cores that other tests use.
+t.setTimeout(180_000);
+
 const under = new EngineUnderTest('tiny-qwen3');
 t.teardown(() => under.close());
 
@@ -177,7 +180,7 @@ t.test('a record with any word changed is either refused or obeyed; the process 
       }
       return true;
     }),
-    { numRuns: 150, seed: 1 },
+    { numRuns: 80, seed: 1 },
   );
-  t.ok(refused > 20, `${refused} refused`);
+  t.ok(refused > 10, `${refused} refused`);
 });

@@ -7,6 +7,9 @@ import { openVocabulary } from '../../src/shared/native-addon.js';
 import { NativeEngine } from '../../src/workers/native-engine.js';
 import { requireTestModel, type TestModelName } from '../support/test-models.js';
 
+// Model tests wait for the cores that other tests use.
+t.setTimeout(180_000);
+
 const folder = mkdtempSync(join(tmpdir(), 'plimsoll-load-'));
 t.teardown(() => rmSync(folder, { recursive: true }));
 

@@ -2,6 +2,9 @@ import t from 'tap';
 import type { TestModelName } from '../support/test-models.js';
 import { EngineUnderTest, tokensFrom } from './engine-under-test.js';
 
+// Model tests wait for the cores that other tests use.
+t.setTimeout(180_000);
+
 function opened(model: TestModelName): EngineUnderTest {
   const under = new EngineUnderTest(model);
   t.teardown(() => under.close());

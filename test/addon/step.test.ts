@@ -4,6 +4,9 @@ import type { StepSample } from '../support/batch-record.js';
 import type { TestModelName } from '../support/test-models.js';
 import { EngineUnderTest, tokensFrom } from './engine-under-test.js';
 
+// Model tests wait for the cores that other tests use.
+t.setTimeout(180_000);
+
 const MODELS: TestModelName[] = ['tiny-qwen3', 'tiny-moe', 'tiny-mamba', 'tiny-hybrid'];
 
 for (const model of MODELS) {

@@ -3,6 +3,9 @@ import { openVocabulary } from '../../src/shared/native-addon.js';
 import { NativeEngine } from '../../src/workers/native-engine.js';
 import { requireTestModel } from '../support/test-models.js';
 
+// Model tests wait for the cores that other tests use.
+t.setTimeout(180_000);
+
 const engine = new NativeEngine();
 t.teardown(() => engine.close());
 

@@ -4,6 +4,9 @@ import t from 'tap';
 import { openVocabulary } from '../../src/shared/native-addon.js';
 import { EngineUnderTest, tokensFrom } from './engine-under-test.js';
 
+// Model tests wait for the cores that other tests use.
+t.setTimeout(180_000);
+
 function start(mode: string, handle = 0): Worker {
   return new Worker(new URL('./worker-body.js', import.meta.url), { workerData: { mode, handle } });
 }
