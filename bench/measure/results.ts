@@ -19,7 +19,7 @@ export interface BenchResult {
 
 const RESULTS_FOLDER = path.join('bench', 'results');
 const PAGE = path.join('docs', 'benchmarks.md');
-const ORDER = ['pipeline', 'serve', 'startup'];
+const ORDER = ['pipeline', 'serve', 'startup', 'tight', 'pressure'];
 
 /** Stores the result, prints it, and writes docs/benchmarks.md anew. Runs in the repository's root. */
 export function publish(result: BenchResult): void {

@@ -1,0 +1,42 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { freePort, ServerProcess } from '../peers/server-process.js';
+import { llamaServerPath } from '../peers/servers.js';
+import type { MemoryGroup } from './memory-group.js';
+
+/** A server and the flags that it runs with. */
+export interface Contestant {
+  kind: 'plimsoll' | 'llama-server';
+  flags: readonly string[];
+}
+
+/**
+ * Starts it inside the group. Plimsoll gets a model and a port and nothing else; llama-server its flags besides.
+ * @throws Error with the end of its output when it is not ready in time.
+ */
+export async function startInside(
+  group: MemoryGroup,
+  { kind, flags }: Contestant,
+  modelPath: string,
+): Promise<ServerProcess> {
+  const port = await freePort();
+  const server =
+    kind === 'plimsoll'
+      ? { command: process.execPath, args: [path.join('dist', 'main.js')], readyPath: '/readyz' }
+      : { command: llamaServerPath(), args: ['--host', '127.0.0.1', '--no-webui'], readyPath: '/health' };
+  const args = [...server.args, '--model', modelPath, '--port', String(port), ...flags];
+  const wrapped = group.wrap(server.command, args);
+  return ServerProcess.start({ name: kind, ...wrapped, port, readyPath: server.readyPath });
+}
+
+/**
+ * Reads the files that a server will map, outside of any group: file pages are charged to whoever touches them first, and neither side
+ * shall pay for them.
+ */
+export function warmFileCache(kind: Contestant['kind'], modelPath: string): void {
+  readFileSync(modelPath);
+  const folder = kind === 'plimsoll' ? path.join('addon', 'build', 'Release') : path.dirname(llamaServerPath());
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    if (entry.isFile()) readFileSync(path.join(folder, entry.name));
+  }
+}
