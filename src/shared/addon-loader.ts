@@ -130,7 +130,11 @@ export function loadNativeAddon(): LoadedAddon {
   const folder = addonFolder();
   const engine = findEngineFolder();
   const loader = requireAddon(folder, 'plimsoll_loader') as NativeLoader;
-  const problem = loader.open(engine.libraries);
+  const [base, ...others] = engine.libraries;
+  let problem = loader.open([base]);
+  // One that cannot be opened may not be needed; when it is, the library that needs it says so.
+  for (const backend of engine.linkedBackends) loader.open([backend]);
+  problem ??= loader.open(others);
   if (problem !== null)
     throw new EngineError('engine_not_found', `llama.cpp in ${engine.path} cannot be opened: ${problem}`);
   const engineVersion = loader.version();

@@ -11,7 +11,9 @@ export interface EngineFolder {
   path: string;
   /** Full paths, in the order in which they depend on each other. */
   libraries: string[];
-  /** Where backends that are libraries of their own lie; empty when they are linked in. */
+  /** Backends that `libggml` was linked to: opened before it, so that it finds them whatever its search path says. */
+  linkedBackends: string[];
+  /** Where backends lie that are loaded at run time; empty when they are linked in. */
   backendPath: string;
 }
 
@@ -63,8 +65,14 @@ export function readEngineFolder(path: string): EngineFolder {
     }
     return library;
   });
-  const hasBackends = names.some((name) => /^libggml-(?!base\b)[^.]+.*\.(so|dylib)$/.test(name));
-  return { path, libraries, backendPath: hasBackends ? path : '' };
+  const linked = linkedBackends(names).map((name) => join(path, name));
+  const hasModules = linked.length === 0 && names.some((name) => /^libggml-(?!base\b)[^.]+\.(so|dylib)$/.test(name));
+  return { path, libraries, linkedBackends: linked, backendPath: hasModules ? path : '' };
+}
+
+/** What can be linked to carries its version in its name (`libggml-cuda.so.0`, `libggml-metal.0.dylib`); modules do not. */
+function linkedBackends(names: string[]): string[] {
+  return names.filter((name) => /^libggml-(?!base\b)[^.]+(\.so\.\d+|\.\d+\.dylib)$/.test(name)).sort();
 }
 
 /**
