@@ -66,7 +66,7 @@ export async function serve(config: Config, context: ExitContext): Promise<numbe
     line.watch(() => running.deviceGauges().steps);
     link.ready();
     log.info(
-      { address, version: packageVersion, readyMs: Math.round(performance.now() - startedAtMs) },
+      { address, version: packageVersion, pid: process.pid, readyMs: Math.round(performance.now() - startedAtMs) },
       `ready on ${address}`,
     );
     const end = await Promise.race([stop.requested, died]);
