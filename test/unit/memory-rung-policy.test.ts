@@ -52,3 +52,18 @@ t.test('where nothing stands, nothing is copied', async (t) => {
   t.equal(away?.rung, RUNG_NONE);
   t.equal(away?.copyBytes, 0);
 });
+
+t.test('a plan that fills the memory reaches its own top', async (t) => {
+  // The top leaves the margin less what the backend has taken since; nothing can be copied beside it.
+  const tight = input({ usedCells: 400, headroomBytes: 400_000 + 65_000 });
+  const policy = new RungPolicy(LIMITS, 0);
+  t.equal(policy.decide(tight)?.rung, 2);
+  t.equal(policy.decide({ ...tight, nowMs: 9_000 }), null, 'not soon after a move: what is left behind costs seconds');
+  const cheap = { ...tight, usedCells: 40, nowMs: 9_000 };
+  t.equal(policy.decide(cheap)?.rung, 2, 'at once where all can be copied');
+  t.equal(
+    policy.canClimb({ ...tight, headroomBytes: 400_000 + 59_000, nowMs: 60_000 }),
+    false,
+    'never into the margin',
+  );
+});

@@ -21,7 +21,7 @@ export interface RungLimits {
   rungs: ReadonlyArray<{ cells: number; bytes: number }>;
   /** Bytes of one cell's keys and values. */
   cellBytes: number;
-  /** Headroom that a climb must leave. */
+  /** The plan's margin. */
   marginBytes: number;
   /** Without work for so long, the context is put away; 0: never. */
   idleReleaseMs: number;
@@ -42,6 +42,12 @@ const PRESSURE_MS = 500;
 const COOL_DOWN_MS = 3_000;
 /** After pressure the ladder is not climbed for so long. Chosen: less than the five seconds in which throughput must be back. */
 const CALM_MS = 2_000;
+/** Part of the margin that a climb must leave. Chosen: what the backend takes beyond the plan, for which a part of the margin is there, shows
+ *  in the readings by then; a whole margin would keep a tight plan off its own top for good. */
+const CLIMB_MARGIN_SHARE = 0.75;
+/** A climb for which sequences must be left behind, and computed again, waits until nothing has pressed or moved for so long. Chosen: they
+ *  cost seconds, and a pressure that comes and goes must not cost them each time. */
+const COSTLY_CALM_MS = 10_000;
 /** Part of the margin that copies leave free. Chosen: they live for some 100 ms, in which little else grows. */
 const COPY_MARGIN_SHARE = 0.25;
 
@@ -121,16 +127,23 @@ export class RungPolicy {
   }
 
   /** The smallest rung that grants the wish, else the highest that fits and is higher than this one. */
-  private climbTarget({ nowMs, rung, wantedCells, usedCells, headroomBytes }: RungInput): number | null {
-    const { rungs, marginBytes, cellBytes } = this.limits;
+  private climbTarget(input: RungInput): number | null {
+    const { nowMs, rung, wantedCells } = input;
+    const { rungs } = this.limits;
     if (rung === RUNG_NONE || rung >= rungs.length - 1) return null;
     if (nowMs - this.lastPressedMs < CALM_MS) return null;
     const wanted = Math.max(this.smallestFor(wantedCells), rung + 1);
-    for (let target = wanted; target > rung; target--) {
-      const growthBytes = rungs[target].bytes - rungs[rung].bytes;
-      if (headroomBytes - growthBytes - usedCells * cellBytes >= marginBytes) return target;
-    }
+    for (let target = wanted; target > rung; target--) if (this.fits(input, target)) return target;
     return null;
+  }
+
+  private fits(input: RungInput, target: number): boolean {
+    const { nowMs, rung, usedCells, headroomBytes } = input;
+    const { rungs, marginBytes, cellBytes } = this.limits;
+    const leftBytes = headroomBytes - (rungs[target].bytes - rungs[rung].bytes);
+    if (leftBytes < marginBytes * CLIMB_MARGIN_SHARE) return false;
+    const isCalm = nowMs - Math.max(this.lastPressedMs, this.lastMoveMs) >= COSTLY_CALM_MS;
+    return isCalm || usedCells * cellBytes <= this.copyBytes(input, target);
   }
 
   private smallestFor(cells: number): number {
