@@ -1,5 +1,5 @@
-// What one environment (the main thread or a worker) has of the addon. Its cleanup hook frees what holds memory of a device, also when
-// the worker is terminated.
+// What one environment (the main thread or a worker) has of the addon. Its cleanup hook frees what holds memory of a
+// device, also when the worker is terminated.
 #pragma once
 
 #include "backend.h"

@@ -3,6 +3,7 @@
 #include "devices.h"
 #include "engine.h"
 #include "errors.h"
+#include "heap-trim.h"
 #include "layout-export.h"
 #include "log-queue.h"
 #include "quantize.h"
@@ -17,23 +18,28 @@ using namespace plimsoll;
 
 // Node runs cleanup hooks before it lets go of the objects, in a terminated worker too.
 void OnEnvironmentEnd(AddonData* data) {
-  for (Engine* engine : data->engines) engine->Release();
-  for (Vocabulary* vocabulary : data->vocabularies) vocabulary->Release();
+  for (Engine* engine : data->engines)
+    engine->Release();
+  for (Vocabulary* vocabulary : data->vocabularies)
+    vocabulary->Release();
   data->lease.reset();
 }
 
-// backendInit(directory: string): opens the engine's backends for this environment. `directory`: where backends that are libraries of
-// their own lie; empty when they are linked in. Before everything else; a second call does nothing.
+// backendInit(directory: string): opens the engine's backends for this environment. `directory`: where backends that
+// are libraries of their own lie; empty when they are linked in. Before everything else; a second call does nothing.
 Napi::Value BackendInit(const Napi::CallbackInfo& info) {
   return Guarded(info.Env(), [&]() -> Napi::Value {
-    if (!info[0].IsString()) throw AddonError("invalid_argument", "backendInit takes a directory");
+    if (!info[0].IsString())
+      throw AddonError("invalid_argument", "backendInit takes a directory");
     std::shared_ptr<AddonData> data = AddonData::Of(info.Env());
-    if (data->lease == nullptr) data->lease = std::make_unique<BackendLease>(info[0].As<Napi::String>().Utf8Value());
+    if (data->lease == nullptr)
+      data->lease = std::make_unique<BackendLease>(info[0].As<Napi::String>().Utf8Value());
     return info.Env().Undefined();
   });
 }
 
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
+  ReturnLargeBlocks();
   auto data = std::make_shared<AddonData>();
   env.SetInstanceData(new std::shared_ptr<AddonData>(data));
   env.AddCleanupHook(OnEnvironmentEnd, data.get());

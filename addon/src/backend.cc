@@ -29,16 +29,19 @@ BackendLease::BackendLease(const std::string& directory) {
   std::lock_guard<std::mutex> lock(state.mutex);
   if (!state.backends_loaded) {
     InstallLogQueue();
-    if (!directory.empty()) ggml_backend_load_all_from_path(directory.c_str());
+    if (!directory.empty())
+      ggml_backend_load_all_from_path(directory.c_str());
     state.backends_loaded = true;
   }
-  if (state.leases++ == 0) llama_backend_init();
+  if (state.leases++ == 0)
+    llama_backend_init();
 }
 
 BackendLease::~BackendLease() {
   ProcessState& state = State();
   std::lock_guard<std::mutex> lock(state.mutex);
-  if (--state.leases == 0) llama_backend_free();
+  if (--state.leases == 0)
+    llama_backend_free();
 }
 
 int RegisterModel(const std::shared_ptr<LoadedModel>& model) {

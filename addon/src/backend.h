@@ -1,5 +1,5 @@
-// The one process-wide state of the addon: the engine's backends, initialised once and counted, and the table of loaded models by
-// which threads other than the loading one find a vocabulary.
+// The one process-wide state of the addon: the engine's backends, initialised once and counted, and the table of loaded
+// models by which threads other than the loading one find a vocabulary.
 #pragma once
 
 #include "llama.h"
@@ -11,8 +11,8 @@ namespace plimsoll {
 
 struct LoadedModel;
 
-// Holds the engine's backends open while it lives. `directory` is searched for backends that are separate libraries; empty when
-// they are linked in. Only the first directory of a process counts: a backend cannot be loaded twice.
+// Holds the engine's backends open while it lives. `directory` is searched for backends that are separate libraries;
+// empty when they are linked in. Only the first directory of a process counts: a backend cannot be loaded twice.
 class BackendLease {
 public:
   explicit BackendLease(const std::string& directory);

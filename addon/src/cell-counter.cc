@@ -4,7 +4,8 @@
 
 namespace plimsoll {
 
-CellCounter::CellCounter(int sequences, bool copies_share_cells) : copies_share_cells_(copies_share_cells), cells_of_(sequences) {}
+CellCounter::CellCounter(int sequences, bool copies_share_cells)
+    : copies_share_cells_(copies_share_cells), cells_of_(sequences) {}
 
 uint32_t CellCounter::TakeCell() {
   used_++;
@@ -20,14 +21,16 @@ uint32_t CellCounter::TakeCell() {
 
 void CellCounter::ReleaseCell(uint32_t cell) {
   assert(users_of_[cell] > 0);
-  if (--users_of_[cell] > 0) return;
+  if (--users_of_[cell] > 0)
+    return;
   free_.push_back(cell);
   used_--;
 }
 
 void CellCounter::Extend(int sequence, int32_t length) {
   std::vector<uint32_t>& cells = cells_of_[sequence];
-  while (static_cast<int32_t>(cells.size()) < length) cells.push_back(TakeCell());
+  while (static_cast<int32_t>(cells.size()) < length)
+    cells.push_back(TakeCell());
 }
 
 void CellCounter::Cut(int sequence, int32_t length) {

@@ -1,5 +1,5 @@
-// How many distinct KV cells the sequences use together. The engine does not tell (its count is private), and the sum of lengths
-// counts a shared prefix once for each sequence that has it.
+// How many distinct KV cells the sequences use together. The engine does not tell (its count is private), and the sum
+// of lengths counts a shared prefix once for each sequence that has it.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,8 @@
 namespace plimsoll {
 namespace {
 
-// JSON nested deeper than this would be walked recursively by the template engine. Chosen: tool schemas of agents reach some 20.
+// JSON nested deeper than this would be walked recursively by the template engine. Chosen: tool schemas of agents reach
+// some 20.
 constexpr int kNestingMax = 128;
 
 // The library logs to stderr on a thread of its own unless nothing is loud enough to be logged.
@@ -32,12 +33,14 @@ void CheckNesting(const std::string& json) {
   for (size_t at = 0; at < json.size(); at++) {
     char c = json[at];
     if (in_string) {
-      if (c == '\\') at++;
+      if (c == '\\')
+        at++;
       in_string = c != '"';
     } else if (c == '"') {
       in_string = true;
     } else if (c == '{' || c == '[') {
-      if (++depth > kNestingMax) throw AddonError("invalid_argument", "the messages or tools are nested too deeply");
+      if (++depth > kNestingMax)
+        throw AddonError("invalid_argument", "the messages or tools are nested too deeply");
     } else if (c == '}' || c == ']') {
       depth--;
     }
@@ -61,14 +64,16 @@ common_chat_templates_inputs ReadInputs(const std::string& text) {
     inputs.continue_final_message = COMMON_CHAT_CONTINUATION_AUTO;
     inputs.add_generation_prompt = false;
   }
-  if (json.contains("tools") && json.at("tools").is_array()) inputs.tools = common_chat_tools_parse_oaicompat(json.at("tools"));
+  if (json.contains("tools") && json.at("tools").is_array())
+    inputs.tools = common_chat_tools_parse_oaicompat(json.at("tools"));
   if (json.contains("toolChoice") && json.at("toolChoice").is_string()) {
     inputs.tool_choice = common_chat_tool_choice_parse_oaicompat(json.at("toolChoice").get<std::string>());
   }
   if (json.contains("templateKwargs") && json.at("templateKwargs").is_object()) {
     for (const auto& [name, value] : json.at("templateKwargs").items()) {
       inputs.chat_template_kwargs[name] = value.dump();
-      if (name == "enable_thinking" && value.is_boolean()) inputs.enable_thinking = value.get<bool>();
+      if (name == "enable_thinking" && value.is_boolean())
+        inputs.enable_thinking = value.get<bool>();
     }
   }
   return inputs;

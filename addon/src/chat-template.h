@@ -16,8 +16,8 @@ public:
   ChatTemplate(const ChatTemplate&) = delete;
   ChatTemplate& operator=(const ChatTemplate&) = delete;
 
-  // The prompt of a conversation. `inputs_json`: { messages, addGenerationPrompt, continueFinalMessage, tools?, toolChoice?,
-  // templateKwargs? }. Throws AddonError invalid_argument with the template's own message.
+  // The prompt of a conversation. `inputs_json`: { messages, addGenerationPrompt, continueFinalMessage, tools?,
+  // toolChoice?, templateKwargs? }. Throws AddonError invalid_argument with the template's own message.
   std::string Apply(const std::string& inputs_json) const;
 
 private:

@@ -9,7 +9,8 @@
 namespace plimsoll {
 namespace {
 
-// The engine keeps some 50 bytes of bookkeeping a cell on the host, even for a measurement. Chosen: 64 sequences of 128k tokens.
+// The engine keeps some 50 bytes of bookkeeping a cell on the host, even for a measurement. Chosen: 64 sequences of
+// 128k tokens.
 constexpr int64_t kCellsMax = int64_t{1} << 23;
 // Chosen: the largest that a throughput curve has ever asked for is 4096 (docs: prefill by n_ubatch).
 constexpr int kBatchTokensMax = 1 << 20;
@@ -28,40 +29,54 @@ int ReadInt(const Napi::Object& given, const char* name, int least, int most) {
 
 std::string ReadName(const Napi::Object& given, const char* name) {
   Napi::Value value = given.Get(name);
-  if (!value.IsString()) throw AddonError("invalid_argument", std::string("the context's ") + name + " must be a name");
+  if (!value.IsString())
+    throw AddonError("invalid_argument", std::string("the context's ") + name + " must be a name");
   return value.As<Napi::String>().Utf8Value();
 }
 
 ggml_type ReadKvType(const Napi::Object& given, const char* name) {
   std::string type = ReadName(given, name);
-  if (type == "f16") return GGML_TYPE_F16;
-  if (type == "q8_0") return GGML_TYPE_Q8_0;
-  if (type == "q4_0") return GGML_TYPE_Q4_0;
-  if (type == "f32") return GGML_TYPE_F32;
-  if (type == "bf16") return GGML_TYPE_BF16;
+  if (type == "f16")
+    return GGML_TYPE_F16;
+  if (type == "q8_0")
+    return GGML_TYPE_Q8_0;
+  if (type == "q4_0")
+    return GGML_TYPE_Q4_0;
+  if (type == "f32")
+    return GGML_TYPE_F32;
+  if (type == "bf16")
+    return GGML_TYPE_BF16;
   throw AddonError("invalid_argument", std::string("the context's ") + name + " cannot be " + type);
 }
 
 llama_flash_attn_type ReadFlashAttention(const Napi::Object& given) {
   std::string mode = ReadName(given, "flashAttention");
-  if (mode == "auto") return LLAMA_FLASH_ATTN_TYPE_AUTO;
-  if (mode == "on") return LLAMA_FLASH_ATTN_TYPE_ENABLED;
-  if (mode == "off") return LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  if (mode == "auto")
+    return LLAMA_FLASH_ATTN_TYPE_AUTO;
+  if (mode == "on")
+    return LLAMA_FLASH_ATTN_TYPE_ENABLED;
+  if (mode == "off")
+    return LLAMA_FLASH_ATTN_TYPE_DISABLED;
   throw AddonError("invalid_argument", "the context's flashAttention must be auto, on or off");
 }
 
-// Head lengths that a quantized cache must hold in whole blocks; models state them, else they follow from the embedding.
+// Head lengths that a quantized cache must hold in whole blocks; models state them, else they follow from the
+// embedding.
 void CheckBlocks(const llama_model* model, ggml_type type, const char* which) {
-  if (!ggml_is_quantized(type)) return;
+  if (!ggml_is_quantized(type))
+    return;
   std::string architecture = ModelMetadata(model, "general.architecture");
   int heads = std::max(1, llama_model_n_head(model));
   int64_t block = ggml_blck_size(type);
   for (const std::string& key : {std::string(which) + "_length", std::string(which) + "_length_swa"}) {
     std::string stated = ModelMetadata(model, architecture + ".attention." + key);
+    // Most models have one length of heads, and say nothing of another in their windows.
+    if (stated.empty() && key != std::string(which) + "_length") continue;
     int64_t length = stated.empty() ? llama_model_n_embd(model) / heads : std::strtoll(stated.c_str(), nullptr, 10);
     if (length % block != 0) {
-      throw AddonError("invalid_argument", std::string("a ") + ggml_type_name(type) + " KV cache needs heads of a multiple of " +
-                                               std::to_string(block) + "; this model's have " + std::to_string(length));
+      throw AddonError("invalid_argument", std::string("a ") + ggml_type_name(type) +
+                                               " KV cache needs heads of a multiple of " + std::to_string(block) +
+                                               "; this model's have " + std::to_string(length));
     }
   }
 }
@@ -83,7 +98,8 @@ llama_context_params WithAbortFlag(const ContextSpec& spec, AbortFlag* flag) {
 ContextSpec ReadContextSpec(const Napi::Object& given) {
   ContextSpec spec;
   std::string layout = ReadName(given, "layout");
-  if (layout != "shared" && layout != "private") throw AddonError("invalid_argument", "the context's layout must be shared or private");
+  if (layout != "shared" && layout != "private")
+    throw AddonError("invalid_argument", "the context's layout must be shared or private");
   spec.is_shared = layout == "shared";
   spec.sequences = ReadInt(given, "sequences", 1, static_cast<int>(llama_max_parallel_sequences()));
   spec.cells = ReadInt(given, "cells", 1, static_cast<int>(kCellsMax));
@@ -95,13 +111,15 @@ ContextSpec ReadContextSpec(const Napi::Object& given) {
   spec.threads = ReadInt(given, "threads", 1, kThreadsMax);
   spec.prompt_threads = ReadInt(given, "promptThreads", 1, kThreadsMax);
   if (!spec.is_shared && static_cast<int64_t>(spec.cells) * spec.sequences > kCellsMax) {
-    throw AddonError("invalid_argument", "the context's cells times its sequences must be at most " + std::to_string(kCellsMax));
+    throw AddonError("invalid_argument",
+                     "the context's cells times its sequences must be at most " + std::to_string(kCellsMax));
   }
   if (spec.batch_tokens < spec.ubatch_tokens) {
     throw AddonError("invalid_argument", "the context's batchTokens must be at least its ubatchTokens");
   }
   if (ggml_is_quantized(spec.value_type) && spec.flash_attention == LLAMA_FLASH_ATTN_TYPE_DISABLED) {
-    throw AddonError("invalid_argument", "a quantized value cache needs flash attention; set flashAttention to auto or on");
+    throw AddonError("invalid_argument",
+                     "a quantized value cache needs flash attention; set flashAttention to auto or on");
   }
   return spec;
 }
@@ -118,7 +136,8 @@ void CheckContextSpec(const ContextSpec& spec, const llama_model* model) {
 
 llama_context_params EngineContextParameters(const ContextSpec& spec) {
   llama_context_params parameters = llama_context_default_params();
-  parameters.n_ctx = static_cast<uint32_t>(spec.is_shared ? spec.cells : ((spec.cells + 255) / 256 * 256) * spec.sequences);
+  parameters.n_ctx =
+      static_cast<uint32_t>(spec.is_shared ? spec.cells : ((spec.cells + 255) / 256 * 256) * spec.sequences);
   parameters.n_batch = static_cast<uint32_t>(spec.batch_tokens);
   parameters.n_ubatch = static_cast<uint32_t>(spec.ubatch_tokens);
   parameters.n_seq_max = static_cast<uint32_t>(spec.sequences);
@@ -133,7 +152,8 @@ llama_context_params EngineContextParameters(const ContextSpec& spec) {
   parameters.no_perf = true;
   parameters.offload_kqv = true;
   parameters.op_offload = true;
-  // Cells outside the window are dropped: that is the memory the model's author saved, and why such a model cannot be trimmed.
+  // Cells outside the window are dropped: that is the memory the model's author saved, and why such a model cannot be
+  // trimmed.
   parameters.swa_full = false;
   return parameters;
 }
@@ -141,54 +161,65 @@ llama_context_params EngineContextParameters(const ContextSpec& spec) {
 llama_context* MakeEngineContext(llama_model* model, const llama_context_params& parameters) {
   LogCapture log;
   llama_context* context = llama_init_from_model(model, parameters);
-  if (context != nullptr) return context;
+  if (context != nullptr)
+    return context;
   std::string reason = log.problems().empty() ? "the engine gave no reason" : log.problems().back();
   for (const char* prefix : {"llama_init_from_model: failed to initialize the context: ", "llama_init_from_model: "}) {
-    if (reason.rfind(prefix, 0) == 0) reason = reason.substr(std::strlen(prefix));
+    if (reason.rfind(prefix, 0) == 0)
+      reason = reason.substr(std::strlen(prefix));
   }
   bool is_memory = reason.find("alloc") != std::string::npos || reason.find("reserve") != std::string::npos ||
                    reason.find("memory module") != std::string::npos;
-  if (is_memory) throw AddonError("out_of_memory", "a context of this size does not fit: " + reason);
+  if (is_memory)
+    throw AddonError("out_of_memory", "a context of this size does not fit: " + reason);
   throw AddonError("invalid_argument", "the engine refuses this context: " + reason);
 }
 
 Context::Context(std::shared_ptr<LoadedModel> model, const ContextSpec& context_spec, AbortFlag* abort_flag)
-    : loaded(std::move(model)), spec(context_spec), engine(MakeEngineContext(loaded->model, WithAbortFlag(context_spec, abort_flag))),
-      memory(llama_get_memory(engine)), batch(llama_batch_init(context_spec.batch_tokens, 0, 1)), sequences(context_spec.sequences),
-      cells(context_spec.sequences, context_spec.is_shared), rounded_cells(static_cast<int>(llama_n_ctx_seq(engine))) {
+    : loaded(std::move(model)), spec(context_spec),
+      engine(MakeEngineContext(loaded->model, WithAbortFlag(context_spec, abort_flag))),
+      memory(llama_get_memory(engine)), batch(llama_batch_init(context_spec.batch_tokens, 0, 1)),
+      sequences(context_spec.sequences), cells(context_spec.sequences, context_spec.is_shared),
+      rounded_cells(static_cast<int>(llama_n_ctx_seq(engine))) {
   AttachThreadPool();
 }
 
 Context::~Context() {
   llama_batch_free(batch);
   llama_free(engine);
-  if (thread_pool_ != nullptr) free_thread_pool_(thread_pool_);
+  if (thread_pool_ != nullptr)
+    free_thread_pool_(thread_pool_);
 }
 
 // Without a pool of its own the engine starts and ends its threads at every decode.
 void Context::AttachThreadPool() {
   ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
-  if (cpu == nullptr) return;
+  if (cpu == nullptr)
+    return;
   ggml_backend_reg_t registry = ggml_backend_dev_backend_reg(cpu);
   auto* make = reinterpret_cast<ggml_threadpool_t (*)(ggml_threadpool_params*)>(
       ggml_backend_reg_get_proc_address(registry, "ggml_threadpool_new"));
-  free_thread_pool_ =
-      reinterpret_cast<void (*)(ggml_threadpool_t)>(ggml_backend_reg_get_proc_address(registry, "ggml_threadpool_free"));
-  if (make == nullptr || free_thread_pool_ == nullptr) return;
+  free_thread_pool_ = reinterpret_cast<void (*)(ggml_threadpool_t)>(
+      ggml_backend_reg_get_proc_address(registry, "ggml_threadpool_free"));
+  if (make == nullptr || free_thread_pool_ == nullptr)
+    return;
   pool_threads_ = std::max(spec.threads, spec.prompt_threads);
   ggml_threadpool_params parameters = ggml_threadpool_params_default(pool_threads_);
   // Between two decodes the threads sleep: JavaScript and the sampler need the cores then.
   parameters.poll = 0;
   thread_pool_ = make(&parameters);
-  if (thread_pool_ != nullptr) llama_attach_threadpool(engine, thread_pool_, nullptr);
+  if (thread_pool_ != nullptr)
+    llama_attach_threadpool(engine, thread_pool_, nullptr);
 }
 
 void Context::UseThreads(int threads, bool decodes_only) {
-  if (threads > 0) chosen_threads_ = threads;
-  // The engine takes its "batch" number for any decode of more than one token, so several sequences' single tokens would run with
-  // the prompt's threads: both are set to what fits this batch.
+  if (threads > 0)
+    chosen_threads_ = threads;
+  // The engine takes its "batch" number for any decode of more than one token, so several sequences' single tokens
+  // would run with the prompt's threads: both are set to what fits this batch.
   int wanted = chosen_threads_ > 0 ? chosen_threads_ : decodes_only ? spec.threads : spec.prompt_threads;
-  if (thread_pool_ != nullptr) wanted = std::min(wanted, pool_threads_);
+  if (thread_pool_ != nullptr)
+    wanted = std::min(wanted, pool_threads_);
   llama_set_n_threads(engine, wanted, wanted);
 }
 

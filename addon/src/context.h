@@ -52,7 +52,8 @@ public:
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  // Engine threads for the next decode: the given number, or where it is 0 the spec's, by whether the batch is all decodes.
+  // Engine threads for the next decode: the given number, or where it is 0 the spec's, by whether the batch is all
+  // decodes.
   void UseThreads(int threads, bool decodes_only);
 
   const std::shared_ptr<LoadedModel> loaded;

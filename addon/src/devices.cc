@@ -74,7 +74,7 @@ Napi::Value HostReadings(const Napi::CallbackInfo& info) {
     if (!info[0].IsUndefined() && !info[0].IsString())
       throw AddonError("invalid_argument", "hostReadings takes a folder");
     const std::string root = info[0].IsString() ? info[0].As<Napi::String>().Utf8Value() : "";
-    struct plimsoll_host_readings readings {};
+    struct plimsoll_host_readings readings{};
     if (plimsoll_host_readings_at(root.c_str(), &readings) != 0) {
       throw AddonError("failed", "the system's memory cannot be read");
     }
@@ -97,7 +97,7 @@ Napi::Object ReadAll(Napi::Env env, const LoadedModel* loaded, plimsoll_host_rea
     device_free += static_cast<double>(free_bytes);
     device_total += static_cast<double>(total_bytes);
   }
-  struct plimsoll_host_readings readings {};
+  struct plimsoll_host_readings readings{};
   if (host != nullptr)
     plimsoll_host_reader_read(host, &readings);
   Napi::Object result = HostObject(env, readings);

@@ -1,4 +1,5 @@
-// The object behind NativeEngine (src/workers/native-engine.ts): one a forward worker, used from that worker's thread only.
+// The object behind NativeEngine (src/workers/native-engine.ts): one a forward worker, used from that worker's thread
+// only.
 #pragma once
 
 #include "addon-data.h"
@@ -34,6 +35,7 @@ private:
   Napi::Value RunStep(const Napi::CallbackInfo& info);
   Napi::Value SaveSequence(const Napi::CallbackInfo& info);
   Napi::Value RestoreSequence(const Napi::CallbackInfo& info);
+  Napi::Value ReleaseState(const Napi::CallbackInfo& info);
   Napi::Value GetReadings(const Napi::CallbackInfo& info);
   Napi::Value SetAbortFlag(const Napi::CallbackInfo& info);
   Napi::Value Close(const Napi::CallbackInfo& info);

@@ -1,5 +1,5 @@
-// A GBNF grammar in progress: which tokens may come next. The parser and the automaton are the engine's; what could overflow its stack
-// or print to stderr is refused before (grammar-check.h).
+// A GBNF grammar in progress: which tokens may come next. The parser and the automaton are the engine's; what could
+// overflow its stack or print to stderr is refused before (grammar-check.h).
 #pragma once
 
 #include "llama.h"

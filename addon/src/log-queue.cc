@@ -13,7 +13,8 @@ namespace {
 constexpr size_t kQueueLines = 512;
 // Chosen: the longest lines the engine writes (tokenizer warnings) are shorter.
 constexpr size_t kLineBytes = 2048;
-// Chosen: a failed load's reason is among its first problems; an engine that logs one problem a tensor must not grow this.
+// Chosen: a failed load's reason is among its first problems; an engine that logs one problem a tensor must not grow
+// this.
 constexpr size_t kCapturedProblems = 64;
 
 struct Queue {
@@ -22,8 +23,8 @@ struct Queue {
   size_t dropped = 0;
 };
 
-// Part of the one process-wide state beside the backend's: the engine has a single log callback. Never destroyed, because the
-// engine's threads may log while the process exits.
+// Part of the one process-wide state beside the backend's: the engine has a single log callback. Never destroyed,
+// because the engine's threads may log while the process exits.
 Queue& TheQueue() {
   static Queue* queue = new Queue();
   return *queue;
@@ -35,7 +36,8 @@ thread_local std::string partial_line;
 thread_local int partial_level = GGML_LOG_LEVEL_INFO;
 
 void Push(int level, const std::string& text) {
-  if (current_capture != nullptr) current_capture->Add(level, text);
+  if (current_capture != nullptr)
+    current_capture->Add(level, text);
   Queue& queue = TheQueue();
   std::lock_guard<std::mutex> lock(queue.mutex);
   if (queue.lines.size() >= kQueueLines) {
@@ -46,16 +48,21 @@ void Push(int level, const std::string& text) {
 }
 
 void OnLog(ggml_log_level level, const char* text, void*) noexcept {
-  if (text == nullptr) return;
+  if (text == nullptr)
+    return;
   try {
-    if (level != GGML_LOG_LEVEL_CONT && level != GGML_LOG_LEVEL_NONE) partial_level = level;
-    if (partial_level == GGML_LOG_LEVEL_DEBUG) return;
+    if (level != GGML_LOG_LEVEL_CONT && level != GGML_LOG_LEVEL_NONE)
+      partial_level = level;
+    if (partial_level == GGML_LOG_LEVEL_DEBUG)
+      return;
     for (const char* at = text; *at != 0; at++) {
       if (*at != '\n') {
-        if (partial_line.size() < kLineBytes) partial_line.push_back(*at);
+        if (partial_line.size() < kLineBytes)
+          partial_line.push_back(*at);
         continue;
       }
-      if (!partial_line.empty()) Push(partial_level, partial_line);
+      if (!partial_line.empty())
+        Push(partial_level, partial_line);
       partial_line.clear();
     }
   } catch (...) {
@@ -66,7 +73,9 @@ void OnLog(ggml_log_level level, const char* text, void*) noexcept {
 
 } // namespace
 
-void InstallLogQueue() { llama_log_set(OnLog, nullptr); }
+void InstallLogQueue() {
+  llama_log_set(OnLog, nullptr);
+}
 
 Napi::Value DrainLogs(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
@@ -93,16 +102,22 @@ Napi::Value DrainLogs(const Napi::CallbackInfo& info) {
   });
 }
 
-LogCapture::LogCapture() { current_capture = this; }
-LogCapture::~LogCapture() { current_capture = nullptr; }
+LogCapture::LogCapture() {
+  current_capture = this;
+}
+LogCapture::~LogCapture() {
+  current_capture = nullptr;
+}
 
 void LogCapture::Add(int level, const std::string& text) {
-  if (level >= GGML_LOG_LEVEL_WARN && problems_.size() < kCapturedProblems) problems_.push_back(text);
+  if (level >= GGML_LOG_LEVEL_WARN && problems_.size() < kCapturedProblems)
+    problems_.push_back(text);
 }
 
 bool LogCapture::Contains(const char* part) const {
   for (const std::string& problem : problems_) {
-    if (problem.find(part) != std::string::npos) return true;
+    if (problem.find(part) != std::string::npos)
+      return true;
   }
   return false;
 }

@@ -1,4 +1,5 @@
-// The engine logs from any thread. Lines go to a bounded process-wide queue that JavaScript drains; nothing is printed here.
+// The engine logs from any thread. Lines go to a bounded process-wide queue that JavaScript drains; nothing is printed
+// here.
 #pragma once
 
 #include <napi.h>
@@ -20,8 +21,8 @@ void InstallLogQueue();
 // drainLogs(): { lines: { level, text }[], dropped: number }.
 Napi::Value DrainLogs(const Napi::CallbackInfo& info);
 
-// Collects what the engine logs on this thread while it lives, besides queueing it: the engine reports the reason of a failure
-// only there. Does not nest.
+// Collects what the engine logs on this thread while it lives, besides queueing it: the engine reports the reason of a
+// failure only there. Does not nest.
 class LogCapture {
 public:
   LogCapture();

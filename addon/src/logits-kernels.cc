@@ -4,7 +4,8 @@
 #include <cstring>
 
 // The addon is built once for a kind of processor; on x86-64 the wide versions are chosen when it is loaded.
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) &&                           \
+    !defined(__SANITIZE_ADDRESS__)
 #define PLIMSOLL_WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define PLIMSOLL_WIDE
@@ -16,7 +17,8 @@ namespace {
 constexpr int kLanes = 32;
 static_assert(kBlock % kLanes == 0, "a block is whole lanes");
 
-// exp by splitting x = n·ln2 + r, |r| ≤ ln2/2, a polynomial for e^r (Cephes' minimax coefficients), and n put into the exponent.
+// exp by splitting x = n·ln2 + r, |r| ≤ ln2/2, a polynomial for e^r (Cephes' minimax coefficients), and n put into the
+// exponent.
 inline __attribute__((always_inline)) float ExpInline(float x) {
   constexpr float kLog2E = 1.44269504088896341f;
   constexpr float kLn2High = 0.693359375f;
@@ -57,40 +59,49 @@ PLIMSOLL_WIDE void MaxBlocks(const float* row, int blocks, float* lanes, int32_t
 PLIMSOLL_WIDE float SumExpBlock(const float* row, float max, float scale) {
   float lanes[kLanes] = {};
   for (int at = 0; at < kBlock; at += kLanes) {
-    for (int lane = 0; lane < kLanes; lane++) lanes[lane] += ExpInline((row[at + lane] - max) * scale);
+    for (int lane = 0; lane < kLanes; lane++)
+      lanes[lane] += ExpInline((row[at + lane] - max) * scale);
   }
   float sum = 0;
-  for (float lane : lanes) sum += lane;
+  for (float lane : lanes)
+    sum += lane;
   return sum;
 }
 
 PLIMSOLL_WIDE int32_t CountAtLeast(const float* row, float threshold) {
   int32_t lanes[kLanes] = {};
   for (int at = 0; at < kBlock; at += kLanes) {
-    for (int lane = 0; lane < kLanes; lane++) lanes[lane] += row[at + lane] >= threshold ? 1 : 0;
+    for (int lane = 0; lane < kLanes; lane++)
+      lanes[lane] += row[at + lane] >= threshold ? 1 : 0;
   }
   int32_t sum = 0;
-  for (int32_t lane : lanes) sum += lane;
+  for (int32_t lane : lanes)
+    sum += lane;
   return sum;
 }
 
 } // namespace
 
-float ExpOf(float x) { return ExpInline(x); }
+float ExpOf(float x) {
+  return ExpInline(x);
+}
 
 RowMax MaxOf(const float* row, int count) {
   float lanes[kLanes];
   int32_t nans[kLanes] = {};
-  for (float& lane : lanes) lane = -INFINITY;
+  for (float& lane : lanes)
+    lane = -INFINITY;
   int blocks = count / kLanes;
   MaxBlocks(row, blocks, lanes, nans);
   RowMax result{-INFINITY, false};
   for (int lane = 0; lane < kLanes; lane++) {
-    if (lanes[lane] > result.value) result.value = lanes[lane];
+    if (lanes[lane] > result.value)
+      result.value = lanes[lane];
     result.has_nan = result.has_nan || nans[lane] != 0;
   }
   for (int index = blocks * kLanes; index < count; index++) {
-    if (row[index] > result.value) result.value = row[index];
+    if (row[index] > result.value)
+      result.value = row[index];
     result.has_nan = result.has_nan || row[index] != row[index];
   }
   return result;
@@ -98,9 +109,12 @@ RowMax MaxOf(const float* row, int count) {
 
 int IndexOf(const float* row, int count, float value) {
   int index = 0;
-  // A block is first counted, which vectorizes, and searched only when it holds the value (nothing is above the row's maximum).
-  while (index + kBlock <= count && CountAtLeast(row + index, value) == 0) index += kBlock;
-  while (index < count && row[index] != value) index++;
+  // A block is first counted, which vectorizes, and searched only when it holds the value (nothing is above the row's
+  // maximum).
+  while (index + kBlock <= count && CountAtLeast(row + index, value) == 0)
+    index += kBlock;
+  while (index < count && row[index] != value)
+    index++;
   return index;
 }
 
@@ -110,13 +124,17 @@ double SumExp(const float* row, int count, float max, float scale, double* block
   int index = 0;
   for (; index + kBlock <= count; index += kBlock, block++) {
     double sum = SumExpBlock(row + index, max, scale);
-    if (block_sums != nullptr) block_sums[block] = sum;
+    if (block_sums != nullptr)
+      block_sums[block] = sum;
     total += sum;
   }
-  if (index == count) return total;
+  if (index == count)
+    return total;
   double rest = 0;
-  for (; index < count; index++) rest += ExpInline((row[index] - max) * scale);
-  if (block_sums != nullptr) block_sums[block] = rest;
+  for (; index < count; index++)
+    rest += ExpInline((row[index] - max) * scale);
+  if (block_sums != nullptr)
+    block_sums[block] = rest;
   return total + rest;
 }
 
@@ -124,10 +142,13 @@ int CollectAtLeast(const float* row, int count, float threshold, int32_t* indice
   int found = 0;
   for (int begin = 0; begin < count; begin += kBlock) {
     int end = begin + kBlock <= count ? begin + kBlock : count;
-    if (end - begin == kBlock && CountAtLeast(row + begin, threshold) == 0) continue;
+    if (end - begin == kBlock && CountAtLeast(row + begin, threshold) == 0)
+      continue;
     for (int index = begin; index < end; index++) {
-      if (row[index] < threshold) continue;
-      if (found == capacity) return -1;
+      if (row[index] < threshold)
+        continue;
+      if (found == capacity)
+        return -1;
       indices[found++] = index;
     }
   }

@@ -1,5 +1,6 @@
 #include "memory-measure.h"
 
+#include "heap-trim.h"
 #include "llama-ext.h"
 
 #include <algorithm>
@@ -10,13 +11,16 @@ std::vector<DeviceBytes> MeasureContext(const llama_context* engine) {
   std::vector<DeviceBytes> devices;
   for (const auto& [buffer_type, bytes] : llama_get_memory_breakdown(engine)) {
     ggml_backend_dev_t device = ggml_backend_buft_get_device(buffer_type);
-    // Memory pinned for a GPU is the host's memory, whoever made the buffer; so are weights that the CPU has laid out its own way, which
-    // the engine does not call host memory because others cannot read them.
-    bool is_host = ggml_backend_buft_is_host(buffer_type) || device == nullptr || ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU ||
+    // Memory pinned for a GPU is the host's memory, whoever made the buffer; so are weights that the CPU has laid out
+    // its own way, which the engine does not call host memory because others cannot read them.
+    bool is_host = ggml_backend_buft_is_host(buffer_type) || device == nullptr ||
+                   ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU ||
                    ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_ACCEL;
     std::string name = is_host ? "CPU" : ggml_backend_dev_name(device);
-    auto found = std::find_if(devices.begin(), devices.end(), [&](const DeviceBytes& entry) { return entry.device == name; });
-    if (found == devices.end()) found = devices.insert(devices.end(), DeviceBytes{name, is_host, 0, 0, 0});
+    auto found =
+        std::find_if(devices.begin(), devices.end(), [&](const DeviceBytes& entry) { return entry.device == name; });
+    if (found == devices.end())
+      found = devices.insert(devices.end(), DeviceBytes{name, is_host, 0, 0, 0});
     found->model_bytes += static_cast<double>(bytes.model);
     found->context_bytes += static_cast<double>(bytes.context);
     found->compute_bytes += static_cast<double>(bytes.compute);
@@ -42,6 +46,7 @@ std::vector<DeviceBytes> MeasuringModel::Measure(const ContextSpec& spec) {
   llama_context* engine = MakeEngineContext(model_, EngineContextParameters(spec));
   std::vector<DeviceBytes> devices = MeasureContext(engine);
   llama_free(engine);
+  TrimHeap();
   return devices;
 }
 

@@ -26,7 +26,7 @@ Napi::Array ToJavaScript(Napi::Env env, const std::vector<DeviceBytes>& devices)
 // A model without weights, kept so that a measurement takes milliseconds. Nothing is allocated on any device.
 class MeasuringModel {
 public:
-  explicit MeasuringModel(const ModelOptions& options) : model_(LoadModelShape(options)) {}
+  explicit MeasuringModel(const LoadedModel& loaded) : model_(LoadModelShape(loaded)) {}
   ~MeasuringModel() { llama_model_free(model_); }
   MeasuringModel(const MeasuringModel&) = delete;
   MeasuringModel& operator=(const MeasuringModel&) = delete;

@@ -3,12 +3,15 @@
 namespace plimsoll {
 
 void PenaltyWindow::Add(llama_token token) {
-  if (last_tokens_ == 0) return;
+  if (last_tokens_ == 0)
+    return;
   tokens_.push_back(token);
   counts_[token]++;
-  if (last_tokens_ < 0 || tokens_.size() <= static_cast<size_t>(last_tokens_)) return;
+  if (last_tokens_ < 0 || tokens_.size() <= static_cast<size_t>(last_tokens_))
+    return;
   auto oldest = counts_.find(tokens_.front());
-  if (--oldest->second == 0) counts_.erase(oldest);
+  if (--oldest->second == 0)
+    counts_.erase(oldest);
   tokens_.pop_front();
 }
 

@@ -1,4 +1,5 @@
-// The tokens that a request's penalties look at, and how often each occurs among them, kept up to date one token at a time.
+// The tokens that a request's penalties look at, and how often each occurs among them, kept up to date one token at a
+// time.
 #pragma once
 
 #include "llama.h"
@@ -25,8 +26,9 @@ private:
   std::unordered_map<llama_token, int32_t> counts_;
 };
 
-// A logit after the penalties for a token that occurs `count` times: repetition divides what speaks for it and multiplies what speaks
-// against it, then frequency and presence are subtracted (the order of llama.cpp's penalty sampler).
+// A logit after the penalties for a token that occurs `count` times: repetition divides what speaks for it and
+// multiplies what speaks against it, then frequency and presence are subtracted (the order of llama.cpp's penalty
+// sampler).
 float PenalizedLogit(float logit, int32_t count, const SamplingParameters& parameters);
 
 } // namespace plimsoll

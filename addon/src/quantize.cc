@@ -21,8 +21,10 @@ Napi::Value Quantize(const Napi::CallbackInfo& info) {
     parameters.nthread = info[3].As<Napi::Number>().Int32Value();
     parameters.allow_requantize = true;
     LogCapture log;
-    if (llama_model_quantize(from.c_str(), to.c_str(), &parameters) == 0) return env.Undefined();
-    throw AddonError("failed", from + " could not be quantized: " + (log.problems().empty() ? "no reason given" : log.problems().back()));
+    if (llama_model_quantize(from.c_str(), to.c_str(), &parameters) == 0)
+      return env.Undefined();
+    throw AddonError("failed", from + " could not be quantized: " +
+                                   (log.problems().empty() ? "no reason given" : log.problems().back()));
   });
 }
 

@@ -1,5 +1,5 @@
-// Plays a record through on a copy of the sequences' state, before anything is done: whatever the engine would meet with an assertion,
-// or would silently compute wrong, is refused here.
+// Plays a record through on a copy of the sequences' state, before anything is done: whatever the engine would meet
+// with an assertion, or would silently compute wrong, is refused here.
 #pragma once
 
 #include "context.h"

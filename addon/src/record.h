@@ -27,8 +27,9 @@ struct RecordView {
   std::vector<StartView> starts;
 };
 
-// Finds the parts of the record that begins at `record`, of which `available` words are there. Throws AddonError invalid_record when the
-// counts do not add up to the record's length, or a start is malformed. What the numbers mean is checked by RecordCheck.
+// Finds the parts of the record that begins at `record`, of which `available` words are there. Throws AddonError
+// invalid_record when the counts do not add up to the record's length, or a start is malformed. What the numbers mean
+// is checked by RecordCheck.
 void ReadRecord(const int32_t* record, int64_t available, RecordView& view);
 
 } // namespace plimsoll

@@ -1,4 +1,5 @@
-// Standing threads that sample a step's rows. They sleep between steps: the engine's own threads and JavaScript need the cores then.
+// Standing threads that sample a step's rows. They sleep between steps: the engine's own threads and JavaScript need
+// the cores then.
 #pragma once
 
 #include "selection.h"
@@ -21,8 +22,8 @@ public:
   SamplerPool(const SamplerPool&) = delete;
   SamplerPool& operator=(const SamplerPool&) = delete;
 
-  // Calls task(index, workspace) for every index below `count`, each once, on any thread; returns when all are done. `task` does not
-  // throw. `cost`: about how many logits each touches.
+  // Calls task(index, workspace) for every index below `count`, each once, on any thread; returns when all are done.
+  // `task` does not throw. `cost`: about how many logits each touches.
   void Run(int count, int64_t cost, const std::function<void(int, Workspace&)>& task);
 
 private:

@@ -25,8 +25,8 @@ struct SampleResult {
   llama_token token = 0;
   // SAMPLE_FLAG bits.
   int32_t flags = 0;
-  // Natural logarithm of the token's probability under the model itself: the whole vocabulary, before bias, penalties, grammar and
-  // temperature. 0 when no logprobs were asked for.
+  // Natural logarithm of the token's probability under the model itself: the whole vocabulary, before bias, penalties,
+  // grammar and temperature. 0 when no logprobs were asked for.
   float logprob = 0;
   // Alternatives, best first, each with its log-probability in `logit`.
   std::vector<Candidate> alternatives;
@@ -34,10 +34,12 @@ struct SampleResult {
 
 class Sampler {
 public:
-  // `block` is a sampling block that SamplingBlockWords has accepted. `history`: tokens that penalties look at, oldest first; of a
-  // request with a grammar that was resumed, the last `sampled_before` of them are its own and are replayed through the grammar.
-  // Never throws for a block that makes no sense: such a sampler fails at its first token, so that it harms only its request.
-  Sampler(const SamplerModel& model, const int32_t* block, const llama_token* history, int32_t history_count, int32_t sampled_before);
+  // `block` is a sampling block that SamplingBlockWords has accepted. `history`: tokens that penalties look at, oldest
+  // first; of a request with a grammar that was resumed, the last `sampled_before` of them are its own and are replayed
+  // through the grammar. Never throws for a block that makes no sense: such a sampler fails at its first token, so that
+  // it harms only its request.
+  Sampler(const SamplerModel& model, const int32_t* block, const llama_token* history, int32_t history_count,
+          int32_t sampled_before);
 
   // Chooses and accepts the next token. Changes `row`, which is not used again. Never throws.
   void Sample(float* row, Workspace& workspace, SampleResult& result);

@@ -18,17 +18,20 @@ float FloatAt(const int32_t* words, int32_t index) {
 }
 
 void Require(bool holds, const char* what) {
-  if (!holds) throw AddonError("invalid_argument", std::string("the sampling block's ") + what + " is out of range");
+  if (!holds)
+    throw AddonError("invalid_argument", std::string("the sampling block's ") + what + " is out of range");
 }
 
 } // namespace
 
 int32_t SamplingBlockWords(const int32_t* words, int64_t available) {
-  if (available < layout::SAMPLING_FIXED_WORDS) return -1;
+  if (available < layout::SAMPLING_FIXED_WORDS)
+    return -1;
   int32_t total = words[field::totalWords];
   int32_t biases = words[field::biasCount];
   int32_t grammar_bytes = words[field::grammarBytes];
-  if (biases < 0 || biases > layout::LOGIT_BIAS_MAX || grammar_bytes < 0 || grammar_bytes > layout::GRAMMAR_MAX_BYTES) return -1;
+  if (biases < 0 || biases > layout::LOGIT_BIAS_MAX || grammar_bytes < 0 || grammar_bytes > layout::GRAMMAR_MAX_BYTES)
+    return -1;
   int32_t expected = layout::SAMPLING_FIXED_WORDS + 2 * biases + (grammar_bytes + 3) / 4;
   return total == expected && total <= available ? total : -1;
 }

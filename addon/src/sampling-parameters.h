@@ -40,7 +40,8 @@ struct SamplingParameters {
 // Words of the block that begins at `words`, of which `available` are there; −1 when its sizes contradict each other.
 int32_t SamplingBlockWords(const int32_t* words, int64_t available);
 
-// The block's meaning. SamplingBlockWords has accepted it. Throws AddonError invalid_argument for a number that no sampler can use.
+// The block's meaning. SamplingBlockWords has accepted it. Throws AddonError invalid_argument for a number that no
+// sampler can use.
 SamplingParameters ReadSamplingParameters(const int32_t* words, int vocabulary_size);
 
 } // namespace plimsoll

@@ -47,8 +47,10 @@ void WriteSample(int32_t* words, int32_t sequence, int32_t request, const Sample
 
 } // namespace
 
-void Step::Run(Context& context, SamplerPool& pool, const int32_t* record, int64_t available, int32_t* output, int64_t output_words) {
-  if (output_words < layout::STEP_OUT_HEADER_WORDS) throw AddonError("invalid_argument", "the output has no room for a header");
+void Step::Run(Context& context, SamplerPool& pool, const int32_t* record, int64_t available, int32_t* output,
+               int64_t output_words) {
+  if (output_words < layout::STEP_OUT_HEADER_WORDS)
+    throw AddonError("invalid_argument", "the output has no room for a header");
   std::fill(output, output + layout::STEP_OUT_HEADER_WORDS, 0);
   output[out::status] = status::invalidRecord;
   ReadRecord(record, available, record_);
@@ -64,7 +66,8 @@ void Step::Run(Context& context, SamplerPool& pool, const int32_t* record, int64
   output[out::status] = status::ok;
   if (context.batch.n_tokens > 0) {
     Decode(context, output);
-    if (output[out::status] == status::ok) SampleRows(context, pool, output);
+    if (output[out::status] == status::ok)
+      SampleRows(context, pool, output);
   }
   output[out::kvUsedTokens] = static_cast<int32_t>(context.cells.used());
 }
@@ -93,7 +96,8 @@ void Step::Remove(Context& context, const int32_t* op, bool& refused) {
   int32_t index = op[op_field::sequence];
   int32_t from = op[op_field::from];
   Sequence& sequence = context.sequences[index];
-  if (from >= sequence.length) return;
+  if (from >= sequence.length)
+    return;
   if (!llama_memory_seq_rm(context.memory, index, from == 0 ? -1 : from, -1)) {
     refused = true;
     return;
@@ -115,7 +119,8 @@ void Step::Copy(Context& context, const int32_t* op) {
     context.cells.Cut(destination, 0);
     // The engine copies streams whole or asserts; what is not wanted is cut off afterwards.
     llama_memory_seq_cp(context.memory, source, destination, -1, -1);
-    if (end < source_length) llama_memory_seq_rm(context.memory, destination, end, -1);
+    if (end < source_length)
+      llama_memory_seq_rm(context.memory, destination, end, -1);
     context.has_pending_copy = true;
   }
   context.cells.Copy(source, destination, from, end);
@@ -132,7 +137,8 @@ void Step::ApplyStarts(Context& context) {
     sequence.started = true;
     sequence.done = false;
     sequence.last_token = -1;
-    sequence.sampler = std::make_unique<Sampler>(model, start.block, start.history, start.history_count, start.sampled_before);
+    sequence.sampler =
+        std::make_unique<Sampler>(model, start.block, start.history, start.history_count, start.sampled_before);
   }
 }
 
@@ -162,7 +168,8 @@ int32_t Step::BuildBatch(Context& context) {
       batch.seq_id[at][0] = sequence_index;
       batch.logits[at] = 0;
     }
-    if (segment[segment_field::sample] == 0) continue;
+    if (segment[segment_field::sample] == 0)
+      continue;
     batch.logits[batch.n_tokens - 1] = 1;
     rows_.push_back({&sequence, sequence_index, batch.n_tokens - 1, nullptr});
   }
@@ -173,7 +180,8 @@ void Step::Decode(Context& context, int32_t* output) {
   auto begin = std::chrono::steady_clock::now();
   context.UseThreads(record_.threads, decodes_only_);
   int32_t code = llama_decode(context.engine, context.batch);
-  // GPUs are still at work when llama_decode returns; the time belongs to the decode, not to whoever reads the logits first.
+  // GPUs are still at work when llama_decode returns; the time belongs to the decode, not to whoever reads the logits
+  // first.
   llama_synchronize(context.engine);
   output[out::decodeMicros] = MicrosSince(begin);
   output[out::engineCode] = code;
@@ -184,7 +192,8 @@ void Step::Decode(Context& context, int32_t* output) {
     return;
   }
   // With 1 the engine has restored its memory; with the others parts of the batch may have stayed in it.
-  if (code != 1) SyncLengths(context);
+  if (code != 1)
+    SyncLengths(context);
   output[out::status] = code == 1 ? status::noKvSlot : code == 2 ? status::aborted : status::failed;
 }
 
@@ -202,7 +211,8 @@ void Step::SyncLengths(Context& context) {
   for (int32_t index = 0; index < static_cast<int32_t>(context.sequences.size()); index++) {
     Sequence& sequence = context.sequences[index];
     int32_t length = llama_memory_seq_pos_max(context.memory, index) + 1;
-    if (length == sequence.length) continue;
+    if (length == sequence.length)
+      continue;
     sequence.length = length;
     sequence.last_token = -1;
     context.cells.Cut(index, length);
@@ -215,20 +225,24 @@ void Step::SampleRows(Context& context, SamplerPool& pool, int32_t* output) {
   // The engine sorts its outputs when the first row is asked for, so that is done before several threads look at them.
   for (Row& row : rows_) {
     row.logits = llama_get_logits_ith(context.engine, row.batch_index);
-    if (row.logits != nullptr) continue;
+    if (row.logits != nullptr)
+      continue;
     output[out::status] = status::failed;
     return;
   }
-  if (results_.size() < rows_.size()) results_.resize(rows_.size());
+  if (results_.size() < rows_.size())
+    results_.resize(rows_.size());
   int32_t* samples = output + layout::STEP_OUT_HEADER_WORDS;
   pool.Run(static_cast<int>(rows_.size()), context.loaded->vocabulary_size, [&](int index, Workspace& workspace) {
     const Row& row = rows_[static_cast<size_t>(index)];
     SampleResult& result = results_[static_cast<size_t>(index)];
     Sequence& sequence = *row.sequence;
     sequence.sampler->Sample(row.logits, workspace, result);
-    WriteSample(samples + static_cast<int64_t>(index) * layout::SAMPLE_WORDS, row.sequence_index, sequence.request, result);
+    WriteSample(samples + static_cast<int64_t>(index) * layout::SAMPLE_WORDS, row.sequence_index, sequence.request,
+                result);
     sequence.last_token = result.token;
-    if ((result.flags & layout::SAMPLE_FLAGS_DONE) == 0) return;
+    if ((result.flags & layout::SAMPLE_FLAGS_DONE) == 0)
+      return;
     sequence.done = true;
     sequence.sampler.reset();
   });

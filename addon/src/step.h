@@ -13,8 +13,10 @@ namespace plimsoll {
 
 class Step {
 public:
-  // Output words are written in every case; throws AddonError invalid_record (with that status written and nothing done).
-  void Run(Context& context, SamplerPool& pool, const int32_t* record, int64_t available, int32_t* output, int64_t output_words);
+  // Output words are written in every case; throws AddonError invalid_record (with that status written and nothing
+  // done).
+  void Run(Context& context, SamplerPool& pool, const int32_t* record, int64_t available, int32_t* output,
+           int64_t output_words);
 
 private:
   struct Row {
