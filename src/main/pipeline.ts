@@ -279,18 +279,16 @@ export class WorkerPipeline implements Pipeline {
   }
 
   private async readTokens(): Promise<void> {
-    let wokenAtMs = Number.NEGATIVE_INFINITY;
+    let tookAtMs = Number.NEGATIVE_INFINITY;
     while (this.state !== 'closed') {
       const seen = this.mainBell.read();
-      if (this.reader.drain(DRAIN_RECORDS)) {
-        await new Promise((resolve) => setImmediate(resolve));
-        continue;
-      }
+      const taken = this.reader.drain(DRAIN_RECORDS);
       this.resendCancels();
-      const nowMs = performance.now();
-      if (nowMs - wokenAtMs < BUSY_INTERVAL_MS) await sleep(BUSY_INTERVAL_MS);
+      const sinceLastMs = performance.now() - tookAtMs;
+      if (taken > 0) tookAtMs = performance.now();
+      if (taken === DRAIN_RECORDS) await new Promise((resolve) => setImmediate(resolve));
+      else if (taken > 0 && sinceLastMs < BUSY_INTERVAL_MS) await sleep(BUSY_INTERVAL_MS);
       else await this.mainBell.waitAsync(seen, READ_WAIT_MS);
-      wokenAtMs = performance.now();
     }
   }
 

@@ -22,18 +22,18 @@ export class TokenReader {
     this.ring = new RingConsumer(buffer);
   }
 
-  /** Takes what is there, at most `recordsMax` records, so that sockets get their turn. Returns true when more may be left. */
-  drain(recordsMax: number): boolean {
+  /** Takes what is there, at most `recordsMax` records, so that sockets get their turn. Returns how many it took. */
+  drain(recordsMax: number): number {
     const words = this.ring.payloadWords;
-    for (let i = 0; i < recordsMax; i++) {
-      const record = this.ring.peek();
-      if (!record) return false;
+    let taken = 0;
+    for (let record = this.ring.peek(); record && taken < recordsMax; record = this.ring.peek()) {
       const { at, type } = record;
       if (type === TOKEN_TYPE.tokens) this.tokens(words, at + 1, words[at]);
       else this.notices(words, at + 1, words[at]);
       this.ring.release();
+      taken++;
     }
-    return true;
+    return taken;
   }
 
   private tokens(words: Int32Array, at: number, count: number): void {
