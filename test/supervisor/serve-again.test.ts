@@ -4,7 +4,16 @@ import t, { type Test } from 'tap';
 import { ServedProcess } from '../support/served-process.js';
 import { requireTestModel } from '../support/test-models.js';
 
-const ARGS = ['--model', requireTestModel('smollm2'), '--port', '0', '--context-length', '512', '--no-warmup'];
+const ARGS = [
+  '--model',
+  requireTestModel('smollm2'),
+  '--port',
+  '0',
+  '--context-length',
+  '512',
+  '--no-warmup',
+  '--skip-probe',
+];
 
 // Three starts with a real model, also on a machine that is busy with other things.
 t.setTimeout(180_000);
