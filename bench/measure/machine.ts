@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import os from 'node:os';
+import path from 'node:path';
 
 /** What a number was measured on. */
 export interface Conditions {
@@ -62,5 +63,7 @@ function commit(): string {
 
 function commandLine(): string {
   const script = process.argv[1].replace(/^.*\/build\//, 'build/');
-  return ['node', script, ...process.argv.slice(2)].join(' ');
+  // Where a folder lies on the machine that measured is nobody's business.
+  const args = process.argv.slice(2).map((text) => (path.isAbsolute(text) ? `…/${path.basename(text)}` : text));
+  return ['node', script, ...args].join(' ');
 }

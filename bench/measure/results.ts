@@ -17,7 +17,7 @@ export interface BenchResult {
   trials: unknown[];
 }
 
-const RESULTS_FOLDER = path.join('bench', 'results');
+const RESULTS_FOLDER = path.join('docs', 'benchmark-results');
 const PAGE = path.join('docs', 'benchmarks.md');
 const ORDER = ['pipeline', 'serve', 'startup', 'tight', 'pressure'];
 
@@ -29,16 +29,22 @@ export function publish(result: BenchResult): void {
   const results = readdirSync(RESULTS_FOLDER)
     .filter((name) => name.endsWith('.json'))
     .map((name) => JSON.parse(readFileSync(path.join(RESULTS_FOLDER, name), 'utf8')) as BenchResult)
-    .sort((a, b) => ORDER.indexOf(a.name) - ORDER.indexOf(b.name));
+    .sort((a, b) => place(a.name) - place(b.name) || a.name.localeCompare(b.name));
   mkdirSync(path.dirname(PAGE), { recursive: true });
   writeFileSync(PAGE, page(results));
+}
+
+/** A variant, such as `serve-same-build`, stands beside the benchmark that it is one of. */
+function place(name: string): number {
+  const at = ORDER.findIndex((known) => name === known || name.startsWith(`${known}-`));
+  return at < 0 ? ORDER.length : at;
 }
 
 function page(results: BenchResult[]): string {
   const head =
     '# Benchmarks\n\n' +
     'Written by the benchmarks themselves (`make bench-pipeline`, `make bench-serve`, `node build/bench/startup/run.js`) from ' +
-    '`bench/results/*.json`, which also hold every trial. Do not edit.\n';
+    '`docs/benchmark-results/*.json`, which also hold every trial. Do not edit.\n';
   return [head, ...results.map(section)].join('\n');
 }
 
