@@ -43,7 +43,7 @@ function place(name: string): number {
 function page(results: BenchResult[]): string {
   const head =
     '# Benchmarks\n\n' +
-    'Written by the benchmarks themselves (`make bench-pipeline`, `make bench-serve`, `node build/bench/startup/run.js`) from ' +
+    'Written by the benchmarks themselves (`make bench-pipeline`, `make bench-serve`, `make bench-startup`) from ' +
     '`docs/benchmark-results/*.json`, which also hold every trial. Do not edit.\n';
   return [head, ...results.map(section)].join('\n');
 }
