@@ -31,6 +31,7 @@ export interface NativeEngineObject {
   step(words: Int32Array, at: number, output: Int32Array): void;
   saveSequence(sequence: number): Uint8Array;
   restoreSequence(sequence: number, state: Uint8Array): boolean;
+  releaseState(state: Uint8Array): void;
   readings(): Readings;
   setAbortFlag(words: Int32Array, index: number): void;
   close(): void;

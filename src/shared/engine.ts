@@ -123,6 +123,8 @@ export interface Engine {
   /** Bytes of one sequence's cells, out of and back into the context. `restore` returns false when they do not fit. */
   saveSequence(sequence: number): Uint8Array;
   restoreSequence(sequence: number, state: Uint8Array): boolean;
+  /** Gives a saved state's memory back at once; it is empty afterwards. */
+  releaseState(state: Uint8Array): void;
   readings(): Readings;
   /** A flag that the engine polls while it decodes: an Int32 word in shared memory; non-zero aborts (CPU, Metal). */
   setAbortFlag(words: Int32Array, index: number): void;

@@ -50,7 +50,12 @@ export class ContextKeeper {
         context = this.rebuild();
       }
     }
-    const carried = states.filter(({ sequence, state }) => this.engine.restoreSequence(sequence, state));
+    const carried = states.filter(({ sequence, state }) => {
+      const isRestored = this.engine.restoreSequence(sequence, state);
+      // Copies may be as large as the headroom: each goes as soon as its cells stand, not when the heap is cleaned one day.
+      this.engine.releaseState(state);
+      return isRestored;
+    });
     return { context, rung: this.rung, carried: carried.map(({ sequence }) => sequence) };
   }
 

@@ -163,6 +163,11 @@ export class FakeEngine implements Engine {
     return this.cellsFor(sequence).restore(sequence, state);
   }
 
+  releaseState(state: Uint8Array): void {
+    // Moved away, so that whoever uses it afterwards notices.
+    structuredClone(state, { transfer: [state.buffer as ArrayBuffer] });
+  }
+
   readings(): Readings {
     this.readingCount++;
     return this.currentReadings();

@@ -71,6 +71,10 @@ export class NativeEngine implements Engine {
     return engineCall(() => this.#native.restoreSequence(sequence, state));
   }
 
+  releaseState(state: Uint8Array): void {
+    engineCall(() => this.#native.releaseState(state));
+  }
+
   /** Device numbers are 0 on a machine without a GPU, or with a model that uses none. */
   readings(): Readings {
     return engineCall(() => this.#native.readings());
