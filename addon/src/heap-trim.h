@@ -8,8 +8,9 @@
 
 namespace plimsoll {
 
-// Freed blocks above this go back to the system at once. The C library raises its own threshold to the largest block that was ever freed, up
-// to 32 MB: states of sequences would then stay with the process. Chosen: rare enough that the system call does not matter.
+// Freed blocks above this go back to the system at once. The C library raises its own threshold to the largest block
+// that was ever freed, up to 32 MB: states of sequences would then stay with the process. Chosen: rare enough that the
+// system call does not matter.
 constexpr int kReturnedBlockBytes = 1 << 20;
 
 inline void ReturnLargeBlocks() {
