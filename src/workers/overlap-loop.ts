@@ -22,6 +22,8 @@ const EAGER_STEP_MICROS = 2_000;
 const SPIN_STEP_MICROS = 200;
 /** Time kept for planning and for waking up, before the running step's expected end. Measured: schedule() of 64 requests and a wake-up. */
 const PLAN_LEAD_MICROS = 1_500;
+/** Steps vary: one that ends this much early should still find the next planned. Chosen: requests wait no longer for it than that. */
+const PLAN_LEAD_SHARE = 0.2;
 /** How often the ladder is looked at when nobody waits for it. Chosen: pressure and idleness are told by tenths of seconds. */
 const RUNG_CHECK_MS = 100;
 /** Longest sleep: bounds how late a stop or a dead peer is noticed. */
@@ -215,7 +217,8 @@ export class OverlapLoop {
     if (inFlightCount === 0) return 0;
     if (inFlightCount >= this.inFlightMax) return Number.POSITIVE_INFINITY;
     if (currentStepMicros < EAGER_STEP_MICROS) return 0;
-    const planAtMs = this.stepStartMs + (currentStepMicros - PLAN_LEAD_MICROS) / 1000;
+    const leadMicros = Math.max(PLAN_LEAD_MICROS, currentStepMicros * PLAN_LEAD_SHARE);
+    const planAtMs = this.stepStartMs + (currentStepMicros - leadMicros) / 1000;
     return Math.max(0, planAtMs - nowMs);
   }
 
