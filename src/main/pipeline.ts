@@ -40,6 +40,8 @@ export interface PipelineOptions {
   fixedContext?: boolean;
   /** Tests: shorter silences. */
   watch?: WatchLimits;
+  /** Aborting gives up a start that is under way. */
+  signal?: AbortSignal;
   onProgress?: (fraction: number) => void;
   log?: (level: 'info' | 'warn' | 'error', message: string) => void;
 }
@@ -54,7 +56,10 @@ export async function startPipeline(options: PipelineOptions): Promise<WorkerPip
     fatal: (message: string) => onFatal(message),
   };
   const workers = new WorkerSet(core, forwardData(options, core), events, options.watch);
+  const giveUp = () => void workers.stop();
+  options.signal?.addEventListener('abort', giveUp);
   try {
+    options.signal?.throwIfAborted();
     const ready = await workers.ready();
     const pipeline = new WorkerPipeline(options.config, ready, core, workers);
     onFatal = (message) => pipeline.die(message);
@@ -62,6 +67,8 @@ export async function startPipeline(options: PipelineOptions): Promise<WorkerPip
   } catch (error) {
     await workers.stop();
     throw error;
+  } finally {
+    options.signal?.removeEventListener('abort', giveUp);
   }
 }
 
@@ -174,7 +181,7 @@ export class WorkerPipeline implements Pipeline {
     this.schedulerReader = new GaugeReader(core.schedulerGauges, SCHEDULER_GAUGES);
     workers.start(rings, {
       limits,
-      ladder: ladderLimits(ready, 0),
+      ladder: ladderLimits(ready, config.idleReleaseMs),
       rung: ready.rung,
       epoch: ready.epoch,
       overlap: config.overlapSchedule,

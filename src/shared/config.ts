@@ -74,6 +74,13 @@ const schema = z.strictObject({
   maxTotalTokens: autoOr(whole(POOL_TOKENS_MIN, 2 ** 31 - 1))
     .default('auto')
     .describe(`auto or tokens from ${POOL_TOKENS_MIN} to ${2 ** 31 - 1}`),
+  /**
+   * Without a request for so long, KV and compute memory go back to the system; the next request waits for a new context and finds no cached
+   * prefix. 0: never. Chosen: a pause in a conversation is shorter, and a machine left alone gets its memory back within a coffee.
+   */
+  idleReleaseMs: whole(0, WAIT_MS_MAX)
+    .default(300_000)
+    .describe('a time from 0 (never) to 24h (plain numbers are seconds)'),
   kvType: z.enum(['f16', 'q8_0', 'q4_0', 'bf16', 'f32']).default('f16').describe('f16, q8_0, q4_0, bf16 or f32'),
   kvLayout: z.enum(['auto', 'shared', 'private']).default('auto').describe('auto, shared or private'),
   prefixCache: z.boolean().default(true).describe('true or false'),

@@ -189,6 +189,14 @@ export const FLAGS: readonly Flag[] = [
     help: 'share of the device for weights and KV cache',
   },
   {
+    key: 'idleReleaseMs',
+    name: 'idle-release',
+    value: 'seconds',
+    read: read.readTimeMs,
+    group: 'Memory',
+    help: 'idle time after which the KV cache is given back; 0 never',
+  },
+  {
     key: 'kvType',
     name: 'kv-cache-dtype',
     value: 'type',
