@@ -5,23 +5,29 @@ import { printableConfig } from '../shared/config.js';
 import { EXIT_FAILED } from './cli/cli-error.js';
 import type { ExitContext } from './cli/exit-messages.js';
 import { fetchModel } from './cli/pull.js';
-import { httpConfig } from './http/http-config.js';
-import { createServer } from './http/server.js';
 import { createLogger, isPrettyLog } from './logger.js';
 import { modelNames } from './model-names.js';
 import { packageVersion } from './package-root.js';
 import { startPipeline, type WorkerPipeline } from './pipeline.js';
 import { planReport } from './plan-report.js';
 import { WorkerPreparePool } from './prepare-pool.js';
-import { WHOLE_LINE } from './supervisor/line-view.js';
+import { StartError } from './start-error.js';
+import { type LineView, WHOLE_LINE } from './supervisor/line-view.js';
 import { LoadLine } from './supervisor/load-line.js';
 import { EXIT_PIPELINE_DIED } from './supervisor/protocol.js';
 import { openSupervisorLink, type SupervisorLink } from './supervisor/supervisor-link.js';
 import { warmUp } from './warm-up.js';
 
+/** The model's side of a server: what stands once it is loaded. */
+interface LoadedModel {
+  pipeline: WorkerPipeline;
+  prepare: WorkerPreparePool;
+  line: LoadLine;
+}
+
 /**
- * `plimsoll serve`: listens first, so that a busy port is known at once and `/readyz` answers while the model loads; then gets the model,
- * starts the pipeline, and serves until SIGINT or SIGTERM. Resolves with the exit code.
+ * `plimsoll serve`: the model loads in its workers while this thread imports the HTTP side and listens, so that a busy port is known at
+ * once and `/readyz` answers meanwhile; then serves until SIGINT or SIGTERM. Resolves with the exit code.
  */
 export async function serve(config: Config, context: ExitContext): Promise<number> {
   const startedAtMs = performance.now();
@@ -34,36 +40,22 @@ export async function serve(config: Config, context: ExitContext): Promise<numbe
     logFormat: isPrettyLog(config) ? 'text' : 'json',
     isSilent: config.logLevel === 'silent',
   });
+  const failed = new AbortController();
   let line: LoadLine | null = null;
-  const server = createServer({
-    pipeline: null,
-    prepare: null,
-    config: httpSettings(config),
-    logger: log,
-    line: () => line?.view() ?? WHOLE_LINE,
+  const loading = loadModel(config, context, link, log, AbortSignal.any([stop.signal, failed.signal]), (opened) => {
+    line = opened;
   });
-  let pipeline: WorkerPipeline | null = null;
-  let prepare: WorkerPreparePool | null = null;
+  // Looked at below; until then a failure is no unhandled one.
+  loading.catch(() => {});
+  let server: FastifyInstance | null = null;
   try {
+    server = await openServer(config, log, () => line?.view() ?? WHOLE_LINE);
     const address = await server.listen({ host: config.host, port: config.port });
     warnWhenOpen(config, log);
-    const modelPath = await fetchModel(config.model, process.stderr, { env: process.env, signal: stop.signal });
-    context.modelPath = modelPath;
-    line = new LoadLine({ config, modelPath, link, log });
-    pipeline = await startPipeline({
-      config,
-      modelPath,
-      lineFraction: line.fraction,
-      log: (level, message) => log[level](message),
-    });
-    line.planned(pipeline.ready.lineFraction);
-    for (const line of planReport(pipeline.ready)) log.info(line);
-    prepare = new WorkerPreparePool({ modelHandle: pipeline.model.handle });
-    await Promise.all([prepare.warmUp(), config.warmup ? warmUp(pipeline) : null]);
-    const died = new Promise<Error>((resolve) => pipeline?.onFatal(resolve));
-    server.attach(pipeline, prepare);
-    const running = pipeline;
-    line.watch(() => running.deviceGauges().steps);
+    const model = await loading;
+    const died = new Promise<Error>((resolve) => model.pipeline.onFatal(resolve));
+    server.attach(model.pipeline, model.prepare);
+    model.line.watch(() => model.pipeline.deviceGauges().steps);
     link.ready();
     log.info(
       { address, version: packageVersion, pid: process.pid, readyMs: Math.round(performance.now() - startedAtMs) },
@@ -76,17 +68,73 @@ export async function serve(config: Config, context: ExitContext): Promise<numbe
       return EXIT_PIPELINE_DIED;
     }
     link.stopping();
-    await drain(server, pipeline, config, log);
+    await drain(server, model.pipeline, config, log);
     return 0;
+  } catch (error) {
+    // Told to stop while the model was loading: that is what it did.
+    if (stop.signal.aborted && error instanceof StartError) return 0;
+    throw error;
   } finally {
-    line?.close();
+    failed.abort();
+    const model = await loading.catch(() => null);
+    model?.line.close();
     // Sockets last: what drains still has answers to write.
-    await pipeline?.close(0);
-    await prepare?.close();
-    server.server.closeAllConnections();
-    await server.close();
+    await model?.pipeline.close(0);
+    await model?.prepare.close();
+    server?.server.closeAllConnections();
+    await server?.close();
     stop.dispose();
   }
+}
+
+/** Fetches the model if needed, starts the pipeline, and runs everything once. @throws ModelError, StartError. */
+async function loadModel(
+  config: Config,
+  context: ExitContext,
+  link: SupervisorLink,
+  log: Logger,
+  signal: AbortSignal,
+  onLine: (line: LoadLine) => void,
+): Promise<LoadedModel> {
+  const modelPath = await fetchModel(config.model, process.stderr, { env: process.env, signal });
+  context.modelPath = modelPath;
+  const line = new LoadLine({ config, modelPath, link, log });
+  onLine(line);
+  const pipeline = await startPipeline({
+    config,
+    modelPath,
+    lineFraction: line.fraction,
+    signal,
+    log: (level, message) => log[level](message),
+  });
+  line.planned(pipeline.ready.lineFraction);
+  for (const text of planReport(pipeline.ready)) log.info(text);
+  const prepare = new WorkerPreparePool({ modelHandle: pipeline.model.handle });
+  await Promise.all([prepare.warmUp(), config.warmup ? warmUp(pipeline) : null]);
+  return { pipeline, prepare, line };
+}
+
+/** The HTTP side, imported while the model loads: it takes a good part of a start. */
+async function openServer(config: Config, log: Logger, line: () => LineView): Promise<FastifyInstance> {
+  const [{ createServer }, { httpConfig }] = await Promise.all([
+    import('./http/server.js'),
+    import('./http/http-config.js'),
+  ]);
+  const names = modelNames(config);
+  return createServer({
+    pipeline: null,
+    prepare: null,
+    config: httpConfig({
+      modelName: names.served,
+      modelAliases: names.aliases,
+      modelRoot: config.model,
+      systemFingerprint: `plimsoll-${packageVersion}`,
+      apiKeys: config.apiKeys,
+      corsOrigins: config.corsOrigins,
+    }),
+    logger: log,
+    line,
+  });
 }
 
 async function drain(server: FastifyInstance, pipeline: WorkerPipeline, config: Config, log: Logger): Promise<void> {
@@ -96,18 +144,6 @@ async function drain(server: FastifyInstance, pipeline: WorkerPipeline, config: 
   const ended = await server.drain(config.shutdownTimeoutMs);
   if (ended > 0) log.warn(`${ended} requests did not finish in time and were ended`);
   log.info('stopped');
-}
-
-function httpSettings(config: Config) {
-  const names = modelNames(config);
-  return httpConfig({
-    modelName: names.served,
-    modelAliases: names.aliases,
-    modelRoot: config.model,
-    systemFingerprint: `plimsoll-${packageVersion}`,
-    apiKeys: config.apiKeys,
-    corsOrigins: config.corsOrigins,
-  });
 }
 
 function warnWhenOpen(config: Config, log: Logger): void {

@@ -51,6 +51,7 @@ export class WorkerSet {
   private watch: NodeJS.Timeout | null = null;
   private watchedAtMs = 0;
   private isStopping = false;
+  private stopping: Promise<void> | null = null;
   private hasFailed = false;
 
   constructor(
@@ -106,15 +107,20 @@ export class WorkerSet {
   }
 
   /** Raises the stop word and waits for both goodbyes; a worker that gives none in time is terminated. */
-  async stop(): Promise<void> {
+  stop(): Promise<void> {
+    this.stopping ??= this.stopWorkers();
+    return this.stopping;
+  }
+
+  private async stopWorkers(): Promise<void> {
     this.isStopping = true;
-    if (this.watch) clearInterval(this.watch);
     Atomics.store(this.control, CONTROL.stop, STOP.now);
     Atomics.store(this.control, CONTROL.abortDecode, 1);
     this.wakeAll();
+    // A worker that never got its rings waits for a message, not for the stop word; one that loads a model looks at the stop word.
+    if (this.watch === null) await this.overlap.terminate();
+    else clearInterval(this.watch);
     const deadline = new Promise((resolve) => setTimeout(resolve, this.limits.goodbyeMs, 'late').unref());
-    // A worker that never got its rings waits for a message, not for the stop word.
-    if (this.watch === null) await Promise.all([this.forward.terminate(), this.overlap.terminate()]);
     if ((await Promise.race([this.exits, deadline])) === 'late') {
       this.events.log('warn', `a worker did not stop within ${this.limits.goodbyeMs} ms and is terminated`);
       await Promise.all([this.forward.terminate(), this.overlap.terminate()]);

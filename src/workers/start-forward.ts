@@ -1,4 +1,5 @@
 import os from 'node:os';
+import { CONTROL, STOP } from '../shared/control-layout.js';
 import { type DeviceInfo, EngineError, type ModelInfo } from '../shared/engine.js';
 import { contextLadder } from '../shared/memory/context-ladder.js';
 import { ExactCostModel } from '../shared/memory/exact-cost-model.js';
@@ -27,7 +28,7 @@ export function startForward(
   const loadStartMs = performance.now();
   const memory = memoryOf(engine.devices(), data.model.devices);
   const watch = new MemoryWatch(memory, engine.readings());
-  const model = engine.loadModel(data.model, progressReporter(post));
+  const model = engine.loadModel(data.model, progressReporter(post, new Int32Array(data.core.control)));
   watch.modelLoaded(engine.readings());
   const gauges = new DeviceGaugeWriter(data.core.deviceGauges, (readings) => headroomOf(readings, memory).bytes, watch);
   const planStartMs = performance.now();
@@ -87,14 +88,15 @@ export function startForward(
   };
 }
 
-function progressReporter(post: (message: FromForward) => void): (fraction: number) => boolean {
+/** Reports progress; false, which cancels the load, once the stop word is raised. */
+function progressReporter(post: (message: FromForward) => void, control: Int32Array): (fraction: number) => boolean {
   let reported = -1;
   return (fraction) => {
     if (fraction - reported >= PROGRESS_STEP || fraction === 1) {
       reported = fraction;
       post({ type: 'progress', fraction });
     }
-    return true;
+    return Atomics.load(control, CONTROL.stop) === STOP.run;
   };
 }
 
@@ -109,7 +111,12 @@ export function memoryOf(devices: DeviceInfo[], chosen: string[]): DeviceMemory 
  * Weights mapped from a file are file cache to the kernel, which it counts as available; they are needed all the same. What loading took
  * as the process's own memory (tensors repacked for this CPU) is in the readings already.
  */
-function uncountedWeights(model: ModelInfo, memory: DeviceMemory, useMmap: boolean, watch: MemoryWatch): number {
+export function uncountedWeights(
+  model: ModelInfo,
+  memory: DeviceMemory,
+  useMmap: boolean,
+  watch: MemoryWatch,
+): number {
   return memory === 'host' && useMmap ? Math.max(0, model.sizeBytes - watch.weightsTakenBytes) : 0;
 }
 

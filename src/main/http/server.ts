@@ -145,7 +145,9 @@ function allowedMethods(app: FastifyInstance, path: string): string[] {
 function addRequestLog(app: FastifyInstance): void {
   app.addHook('onResponse', async (request, reply) => {
     const route = request.routeOptions.url ?? 'none';
-    request.log.info(
+    // Probes and scrapers come every few seconds for as long as a server lives.
+    const level = OPEN_PATHS.has(route) || route === '/metrics' ? 'debug' : 'info';
+    request.log[level](
       { method: request.method, route, status: reply.statusCode, ms: Math.round(reply.elapsedTime) },
       'request',
     );
