@@ -106,6 +106,7 @@ function causeOf(life: Life, oomKiller: string | null): string {
 }
 
 function sleepUntil(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);
     signal.addEventListener(
