@@ -4,17 +4,17 @@ import t, { type Test } from 'tap';
 import { requireDiskSpace } from '../../src/main/models/disk-space.js';
 import { ModelError, type ModelErrorCode } from '../../src/main/models/model-error.js';
 import { type ResolveOptions, resolveModel } from '../../src/main/models/resolve-model.js';
-import { QUICK_LIMITS } from '../support/download-limits.js';
+import { IMPATIENT_LIMITS, QUICK_LIMITS } from '../support/download-limits.js';
 import { modelBytes, startHubServer, type Trouble } from '../support/hub-server.js';
 
 const CONTENT = modelBytes(100_000);
 
-async function setUp(t: Test, troubles: Trouble[] = [], env: Record<string, string> = {}) {
+async function setUp(t: Test, troubles: Trouble[] = [], env: Record<string, string> = {}, limits = QUICK_LIMITS) {
   const hub = await startHubServer('o/r', { 'm-Q4_K_M.gguf': CONTENT });
   hub.troubles.push(...troubles);
   t.teardown(() => hub.close());
   const cacheDir = t.testdir();
-  const options: ResolveOptions = { cacheDir, env: { HF_ENDPOINT: hub.endpoint, ...env }, limits: QUICK_LIMITS };
+  const options: ResolveOptions = { cacheDir, env: { HF_ENDPOINT: hub.endpoint, ...env }, limits };
   const folder = join(cacheDir, 'models', 'hub', 'o', 'r');
   return { hub, folder, fetch: () => resolveModel('hf:o/r', options) };
 }
@@ -50,12 +50,12 @@ t.test('a server that fails for ever is given up, in one line', async (t) => {
 });
 
 t.test('a transfer that stands still is given up', async (t) => {
-  const { fetch } = await setUp(t, always({ kind: 'hang', afterBytes: 0 }));
+  const { fetch } = await setUp(t, always({ kind: 'hang', afterBytes: 0 }), {}, IMPATIENT_LIMITS);
   await failsWith(t, fetch, 'unreachable', /the transfer stood still/);
 });
 
 t.test('a transfer that trickles counts as standing still, and the next try goes on', async (t) => {
-  const { hub, folder, fetch } = await setUp(t, [{ kind: 'trickle' }]);
+  const { hub, folder, fetch } = await setUp(t, [{ kind: 'trickle' }], {}, IMPATIENT_LIMITS);
   await fetch();
   t.equal(hub.storageRequests().length, 2);
   t.match(hub.storageRequests()[1].headers.range, /^bytes=[1-9]\d*-$/, 'even the trickled bytes are kept');
