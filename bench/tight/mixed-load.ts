@@ -44,13 +44,16 @@ export async function runMixedLoad(load: MixedLoad): Promise<MixedLoadResult> {
     while (sent < requests && performance.now() - startMs < durationMs && load.isServerAlive()) {
       const n = firstPrompt + sent++;
       const prompt = mixedPrompt(load.mix, n);
+      const sentAtMs = performance.now();
       try {
         const answer = await streamCompletion(load.url, { prompt, outputTokens: load.mix.outputTokens });
         answers.push(answer);
         load.onAnswer?.(answer, n);
       } catch (error) {
         failed++;
-        if (failures.length < FAILURES_KEPT) failures.push(`${prompt.length} tokens: ${(error as Error).message}`);
+        const seconds = Math.round((performance.now() - sentAtMs) / 1000);
+        if (failures.length < FAILURES_KEPT)
+          failures.push(`${prompt.length} tokens, after ${seconds} s: ${(error as Error).message}`);
       }
     }
   };

@@ -27,6 +27,7 @@ const { values } = parseArgs({
 });
 
 const MIB = 2 ** 20;
+const LOG_LINES_SHOWN = 12;
 /** Asked for by the project. */
 const PEAK_SHARE_MAX = 0.97;
 const MIX: PromptMix = { leastTokens: 500, mostTokens: 2000, outputTokens: 32, seed: 20_250_602 };
@@ -78,6 +79,8 @@ function nameOf({ kind, flags }: Contestant): string {
 function say(prefix: string, trial: TightTrial): void {
   process.stderr.write(`${prefix} ${rowOf(trial).join(', ')}\n`);
   for (const failure of trial.load?.failures ?? []) process.stderr.write(`    ${failure}\n`);
+  const logLines = trial.logTail.trim().split('\n').slice(-LOG_LINES_SHOWN);
+  if (trial.logTail !== '') process.stderr.write(`    ${logLines.join('\n    ')}\n`);
   if (trial.startFailure !== null)
     process.stderr.write(`    ${trial.startFailure.trim().split('\n').slice(-6).join('\n    ')}\n`);
 }

@@ -24,6 +24,8 @@ export interface TightTrial {
   startFailure: string | null;
   load: MixedLoadResult | null;
   workingSet: WorkingSet;
+  /** The end of what the server wrote, where something failed. */
+  logTail: string;
   /** Largest working set, as a share of the limit. */
   peakShare: number;
 }
@@ -49,8 +51,10 @@ export async function runTrial(settings: TrialSettings): Promise<TightTrial> {
   const workingSet = await sampler.stop();
   const kills = group.kills;
   await group.remove();
+  const hasFailed = kills > 0 || load === null || load.failed > 0;
+  const logTail = hasFailed ? (server?.logTail ?? '') : '';
   const peakShare = workingSet.peakBytes / limitBytes;
-  return { contestant, limitBytes, requests, kills, startFailure, load, workingSet, peakShare };
+  return { contestant, limitBytes, requests, kills, startFailure, load, workingSet, logTail, peakShare };
 }
 
 function loadUntilDeath(server: ServerProcess, { clients, requests, mix }: TrialSettings): Promise<MixedLoadResult> {
