@@ -67,3 +67,13 @@ t.test('a plan that fills the memory reaches its own top', async (t) => {
     'never into the margin',
   );
 });
+
+t.test('what a climb took is charged until the readings must show it', async (t) => {
+  const policy = new RungPolicy(LIMITS, 0);
+  // The reading is older than the first climb, which took 200,000 bytes.
+  const stale = input({ rung: 0, wantedCells: 400, headroomBytes: 700_000 });
+  t.equal(policy.decide(stale)?.rung, 1);
+  const again = { ...stale, rung: 1, wantedCells: 800, nowMs: 200, headroomBytes: 650_000 };
+  t.equal(policy.decide(again), null, '400,000 more would leave 50,000');
+  t.equal(policy.decide({ ...again, nowMs: 1_000 })?.rung, 2, 'by then the reading is believed');
+});

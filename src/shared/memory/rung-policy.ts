@@ -48,6 +48,9 @@ const CLIMB_MARGIN_SHARE = 0.75;
 /** A climb for which sequences must be left behind, and computed again, waits until nothing has pressed or moved for so long. Chosen: they
  *  cost seconds, and a pressure that comes and goes must not cost them each time. */
 const COSTLY_CALM_MS = 10_000;
+/** Readings may be so old: what a climb took before is charged for so long, whether they show it yet or not. Chosen: four times the age of
+ *  an idle server's reading. */
+const READING_AGE_MS = 1_000;
 /** Part of the margin that copies leave free. Chosen: they live for some 100 ms, in which little else grows. */
 const COPY_MARGIN_SHARE = 0.25;
 
@@ -60,6 +63,8 @@ export class RungPolicy {
   private lastPressedMs = Number.NEGATIVE_INFINITY;
   private lastMoveMs = Number.NEGATIVE_INFINITY;
   private lastWorkMs: number;
+  /** What climbs of the last READING_AGE_MS took. */
+  private freshGrowthBytes = 0;
 
   constructor(
     private readonly limits: RungLimits,
@@ -78,16 +83,26 @@ export class RungPolicy {
     this.notePressure(input);
     const move = this.comeBack(input) ?? this.release(input) ?? this.shrink(input) ?? this.climb(input);
     if (!move) return null;
+    const copyBytes = this.copyBytes(input, move.rung);
+    this.freshGrowthBytes = this.unreadBytes(input.nowMs) + Math.max(this.growthBytes(input.rung, move.rung), 0);
     this.lastMoveMs = input.nowMs;
-    return { ...move, copyBytes: this.copyBytes(input, move.rung) };
+    return { ...move, copyBytes };
+  }
+
+  private growthBytes(from: number, to: number): number {
+    const bytesOf = (rung: number) => (rung === RUNG_NONE ? 0 : this.limits.rungs[rung].bytes);
+    return bytesOf(to) - bytesOf(from);
+  }
+
+  private unreadBytes(nowMs: number): number {
+    return nowMs - this.lastMoveMs < READING_AGE_MS ? this.freshGrowthBytes : 0;
   }
 
   /** Copies are charged against what is left beside the larger of the two contexts: each holds its shared cells for itself. */
-  private copyBytes({ rung, headroomBytes }: RungInput, target: number): number {
+  private copyBytes({ nowMs, rung, headroomBytes }: RungInput, target: number): number {
     if (rung === RUNG_NONE || target === RUNG_NONE) return 0;
-    const growthBytes = this.limits.rungs[target].bytes - this.limits.rungs[rung].bytes;
-    const freeBytes = headroomBytes - Math.max(growthBytes, 0) - this.limits.marginBytes * COPY_MARGIN_SHARE;
-    return Math.max(freeBytes, 0);
+    const takenBytes = Math.max(this.growthBytes(rung, target), 0) + this.unreadBytes(nowMs);
+    return Math.max(headroomBytes - takenBytes - this.limits.marginBytes * COPY_MARGIN_SHARE, 0);
   }
 
   private notePressure({ nowMs, headroomBytes, pressureLevel }: RungInput): void {
@@ -139,8 +154,8 @@ export class RungPolicy {
 
   private fits(input: RungInput, target: number): boolean {
     const { nowMs, rung, usedCells, headroomBytes } = input;
-    const { rungs, marginBytes, cellBytes } = this.limits;
-    const leftBytes = headroomBytes - (rungs[target].bytes - rungs[rung].bytes);
+    const { marginBytes, cellBytes } = this.limits;
+    const leftBytes = headroomBytes - this.unreadBytes(nowMs) - this.growthBytes(rung, target);
     if (leftBytes < marginBytes * CLIMB_MARGIN_SHARE) return false;
     const isCalm = nowMs - Math.max(this.lastPressedMs, this.lastMoveMs) >= COSTLY_CALM_MS;
     return isCalm || usedCells * cellBytes <= this.copyBytes(input, target);
