@@ -1,6 +1,7 @@
 #include "context.h"
 
 #include "errors.h"
+#include "heap-trim.h"
 #include "log-queue.h"
 
 #include <algorithm>
@@ -189,6 +190,7 @@ Context::~Context() {
   llama_free(engine);
   if (thread_pool_ != nullptr)
     free_thread_pool_(thread_pool_);
+  TrimHeap();
 }
 
 // Without a pool of its own the engine starts and ends its threads at every decode.
