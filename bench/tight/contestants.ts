@@ -11,11 +11,11 @@ export interface Contestant {
 }
 
 /**
- * Starts it inside the group. Plimsoll gets a model and a port and nothing else; llama-server its flags besides.
+ * Starts it inside the group, or where this process is. Plimsoll gets a model and a port beside its flags; llama-server what makes it comparable.
  * @throws Error with the end of its output when it is not ready in time.
  */
 export async function startInside(
-  group: MemoryGroup,
+  group: MemoryGroup | null,
   { kind, flags }: Contestant,
   modelPath: string,
 ): Promise<ServerProcess> {
@@ -25,7 +25,7 @@ export async function startInside(
       ? { command: process.execPath, args: [path.join('dist', 'main.js')], readyPath: '/readyz' }
       : { command: llamaServerPath(), args: ['--host', '127.0.0.1', '--no-webui'], readyPath: '/health' };
   const args = [...server.args, '--model', modelPath, '--port', String(port), ...flags];
-  const wrapped = group.wrap(server.command, args);
+  const wrapped = group?.wrap(server.command, args) ?? { command: server.command, args };
   return ServerProcess.start({ name: kind, ...wrapped, port, readyPath: server.readyPath });
 }
 

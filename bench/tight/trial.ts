@@ -47,6 +47,7 @@ export async function runTrial(settings: TrialSettings): Promise<TightTrial> {
     startFailure = (error as Error).message;
   } finally {
     await server?.stop();
+    await sampler.stop();
   }
   const workingSet = await sampler.stop();
   const kills = group.kills;

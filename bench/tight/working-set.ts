@@ -27,6 +27,7 @@ export class WorkingSetSampler {
   private readonly stopWord = new SharedArrayBuffer(4);
   private readonly values = new SharedArrayBuffer(8 * 3);
   private readonly worker: Worker;
+  private result: Promise<WorkingSet> | null = null;
 
   constructor(group: MemoryGroup) {
     const data: SamplingData & { version: string } = {
@@ -39,7 +40,13 @@ export class WorkingSetSampler {
     this.worker = new Worker(new URL('./sampling-thread.js', import.meta.url), { workerData: data });
   }
 
-  async stop(): Promise<WorkingSet> {
+  /** May be called again. */
+  stop(): Promise<WorkingSet> {
+    this.result ??= this.end();
+    return this.result;
+  }
+
+  private async end(): Promise<WorkingSet> {
     const ended = once(this.worker, 'exit');
     const word = new Int32Array(this.stopWord);
     Atomics.store(word, 0, 1);
