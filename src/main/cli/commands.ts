@@ -1,7 +1,7 @@
 /** One commander Command for each command. A further command is one more entry of COMMANDS and one more action in run.ts. */
 import { Command, Option } from 'commander';
 import { parseConfig } from '../../shared/config.js';
-import { environmentName, FLAG_GROUPS, FLAGS, type Flag } from './flags.js';
+import { DOCTOR_FLAGS, environmentName, FLAG_GROUPS, FLAGS, type Flag, PLAN_FLAGS } from './flags.js';
 
 export interface CommandEntry {
   summary: string;
@@ -9,11 +9,20 @@ export interface CommandEntry {
   flags: readonly Flag[];
   /** Name of its one argument, where it has one: it becomes the setting `model`. */
   argument: string | null;
+  /** Answers with JSON where `--json` is given. */
+  hasJson: boolean;
 }
 
 export const COMMANDS = {
-  serve: { summary: 'serve a model over HTTP (the default)', flags: FLAGS, argument: null },
-  pull: { summary: 'download a model and print its path', flags: [], argument: 'model' },
+  serve: { summary: 'serve a model over HTTP (the default)', flags: FLAGS, argument: null, hasJson: false },
+  pull: { summary: 'download a model and print its path', flags: [], argument: 'model', hasJson: false },
+  plan: { summary: 'what would fit, here or on another machine', flags: PLAN_FLAGS, argument: null, hasJson: true },
+  doctor: {
+    summary: 'what this machine offers, and what is wrong',
+    flags: DOCTOR_FLAGS,
+    argument: null,
+    hasJson: true,
+  },
 } as const satisfies Record<string, CommandEntry>;
 
 export type CommandName = keyof typeof COMMANDS;
@@ -49,6 +58,7 @@ export function buildCommand(name: CommandName, write: (text: string) => void): 
   for (const group of FLAG_GROUPS) {
     for (const flag of entry.flags) if (flag.group === group) command.addOption(optionOf(flag));
   }
+  if (entry.hasJson) command.option('--json', 'answer in JSON, for programs');
   if (name === 'serve') {
     command.usage('[command] [flags]').addHelpText('after', `\n${commandList()}\n\n${environmentHint()}`);
   }

@@ -268,6 +268,39 @@ export const FLAGS: readonly Flag[] = [
   },
 ];
 
+/** Settings of serve that decide a plan. */
+const PLAN_KEYS: ReadonlySet<ConfigKey> = new Set([
+  'model',
+  'maxRunningRequests',
+  'chunkTokens',
+  'prefixCache',
+  'contextTokens',
+  'maxTotalTokens',
+  'memoryFraction',
+  'kvType',
+  'kvLayout',
+  'gpuLayers',
+  'threads',
+  'flashAttention',
+]);
+
+/** As serve takes them, and machines that are not here beside the devices of this one. */
+export const PLAN_FLAGS: readonly Flag[] = [
+  ...FLAGS.filter(({ key }) => PLAN_KEYS.has(key)),
+  {
+    key: 'devices',
+    name: 'device',
+    value: 'names',
+    read: read.readDevices,
+    aliases: ['-dev'],
+    group: 'Device',
+    help: 'this (machine), all, or profiles such as m4-pro-24gb,rtx-4090',
+  },
+];
+
+const DOCTOR_KEYS: ReadonlySet<ConfigKey> = new Set(['model', 'host', 'port', 'devices', 'gpuLayers']);
+export const DOCTOR_FLAGS: readonly Flag[] = FLAGS.filter(({ key }) => DOCTOR_KEYS.has(key));
+
 /** Flags of other servers that do nearly what one of ours does: refused, with ours named, because nearly is not the same. */
 export const FOREIGN_FLAGS: Readonly<Record<string, string>> = {
   '-c': '--context-length (tokens of one request) or --max-total-tokens (of all)',

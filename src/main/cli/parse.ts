@@ -19,7 +19,13 @@ import { nearestName } from './nearest.js';
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** `print`: text for stdout and nothing else to do (help, version). */
-export type CliCommand = { command: CommandName; config: Config } | { command: 'print'; text: string };
+export type CliCommand =
+  | { command: Exclude<CommandName, AnsweringCommand>; config: Config }
+  | { command: AnsweringCommand; config: Config; json: boolean }
+  | { command: 'print'; text: string };
+
+/** Commands that answer with text or JSON. */
+export type AnsweringCommand = 'plan' | 'doctor';
 
 /** Where a setting came from: the name and the text that an error message shows. */
 type Sources = Map<ConfigKey, { name: string; text: string }>;
@@ -50,7 +56,10 @@ export function parseCli(argv: readonly string[], env: Environment): CliCommand 
   const input: Record<string, unknown> = {};
   for (const flag of entry.flags) readFlag(flag, command, env, input, sources);
   if (entry.argument) input.model = command.args[0];
-  return { command: name, config: checked(input as ConfigInput, sources) };
+  const config = checked(input as ConfigInput, sources);
+  if (name === 'plan' || name === 'doctor')
+    return { command: name, config, json: command.getOptionValue('json') === true };
+  return { command: name, config };
 }
 
 /** Replaces aliases by the flag's own name, and refuses flags of other servers that only nearly mean the same. */
@@ -128,11 +137,9 @@ function usageError(error: CommanderError, command: Command, entry: CommandEntry
 
 function unknownFlag(word: string, entry: CommandEntry): CliError {
   const [typed] = word.split('=');
-  if (entry.flags.some((flag) => `--${flag.name}` === typed)) return usage(`${typed} takes no value`);
-  const near = nearestName(
-    typed,
-    entry.flags.map((flag) => `--${flag.name}`),
-  );
+  const names = [...entry.flags.map((flag) => `--${flag.name}`), ...(entry.hasJson ? ['--json'] : [])];
+  if (names.includes(typed)) return usage(`${typed} takes no value`);
+  const near = nearestName(typed, names);
   return usage(`unknown flag ${typed}${near ? `; did you mean ${near}?` : ' (--help lists the flags)'}`);
 }
 

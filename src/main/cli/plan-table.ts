@@ -10,6 +10,8 @@ export interface PlannedEntry {
   changes: readonly Knob[];
   /** Where the device's limit comes from. */
   limitSource: string;
+  /** What else a reader must know, a sentence each. */
+  notes?: readonly string[];
 }
 
 const COLUMNS = [
@@ -27,8 +29,10 @@ const COLUMNS = [
 /** These are names; the rest are numbers and align right. */
 const LEFT_COLUMNS = 2;
 
-/** Table of what fits, a line of arithmetic for each machine, and what would change it. Plain text for a terminal. */
-export function planTable(entries: readonly PlannedEntry[]): string {
+/**
+ * Table of what fits and, with `isExplained`, a line of arithmetic for each machine and what would change it. Plain text for a terminal.
+ */
+export function planTable(entries: readonly PlannedEntry[], isExplained = true): string {
   const rows = entries.map(rowOf);
   const widths = COLUMNS.map((name, column) => Math.max(name.length, ...rows.map((row) => row[column].length)));
   const format = (row: readonly string[]) =>
@@ -37,8 +41,17 @@ export function planTable(entries: readonly PlannedEntry[]): string {
       .join('  ')
       .trimEnd();
   const lines = [format(COLUMNS), widths.map((width) => '─'.repeat(width)).join('  '), ...rows.map(format)];
-  for (const entry of entries) lines.push('', ...detailsOf(entry));
+  const explained = isExplained ? entries : leastShort(entries);
+  for (const entry of explained) lines.push('', ...detailsOf(entry));
+  if (!isExplained) lines.push('', `--device ${entries[0].device} explains one of them`);
   return `${lines.join('\n')}\n`;
+}
+
+/** The machine that comes nearest, where the model fits on none: its arithmetic says what is missing. */
+function leastShort(entries: readonly PlannedEntry[]): PlannedEntry[] {
+  const shortBytes = ({ result }: PlannedEntry) => (result.refused ? result.shortBytes : 0);
+  if (entries.some(({ result }) => !result.refused)) return [];
+  return [entries.reduce((best, entry) => (shortBytes(entry) < shortBytes(best) ? entry : best))];
 }
 
 function rowOf({ device, result }: PlannedEntry): string[] {
@@ -57,15 +70,15 @@ function rowOf({ device, result }: PlannedEntry): string[] {
   ];
 }
 
-function detailsOf({ device, model, result, changes, limitSource }: PlannedEntry): string[] {
-  const title = `${model} on ${device} (${limitSource})`;
-  if (result.refused) return [`${title}: ${refusalText(result)}`];
+function detailsOf({ device, model, result, changes, limitSource, notes = [] }: PlannedEntry): string[] {
+  const title = [`${model} on ${device} (${limitSource})`, ...notes.map((note) => `  ${note}`)];
+  if (result.refused) return [...title, `  ${refusalText(result)}`];
   const reasons = result.reasons.map((reason) => `  ${reason.sentence}`);
   const what =
     changes.length === 0
       ? '  what would change it: nothing but more memory or another model'
       : `  what would change it: ${changes.map((knob) => `${knob.flag} ${knob.value} (${knob.sentence})`).join('; ')}`;
-  return [title, ...reasons, `  ${ledgerText(result.ledger)}`, what];
+  return [...title, ...reasons, `  ${ledgerText(result.ledger)}`, what];
 }
 
 /** The same for programs: stable field names, bytes and tokens as numbers. */
@@ -73,8 +86,8 @@ export function planJson(entries: readonly PlannedEntry[]): string {
   return `${JSON.stringify(entries.map(jsonOf), null, 2)}\n`;
 }
 
-function jsonOf({ device, model, result, changes, limitSource }: PlannedEntry) {
-  const common = { device, model, limitSource, fits: !result.refused, ledger: result.ledger };
+function jsonOf({ device, model, result, changes, limitSource, notes = [] }: PlannedEntry) {
+  const common = { device, model, limitSource, notes, fits: !result.refused, ledger: result.ledger };
   if (result.refused) {
     const { sentence, binds, shortBytes, sufficientLimitBytes, largestContextTokens, knobs } = result;
     return { ...common, sentence, binds, shortBytes, sufficientLimitBytes, largestContextTokens, changes: knobs };

@@ -16,6 +16,13 @@ export interface CliStreams {
   stderr: Output;
 }
 
+/** How a command that answers is asked. */
+export interface AnswerOptions {
+  json: boolean;
+  env: Environment;
+  streams: CliStreams;
+}
+
 /**
  * Runs what `argv` (the words after the program's name) says. Never throws: errors become lines on stderr.
  * @returns the exit code: 0 done, 1 it could not be done, 2 the command is wrong, 130 stopped by Ctrl-C.
@@ -36,6 +43,14 @@ export async function runCli(
       case 'pull':
         streams.stdout.write(`${await pull(parsed.config.model, env, streams)}\n`);
         return 0;
+      case 'plan': {
+        const { runPlan } = await import('./plan.js');
+        return await runPlan(parsed.config, { json: parsed.json, env, streams });
+      }
+      case 'doctor': {
+        const { runDoctor } = await import('./doctor.js');
+        return await runDoctor(parsed.config, { json: parsed.json, env, streams });
+      }
       case 'serve': {
         const config = await withKeysFromFile(parsed.config);
         context.host = config.host;
