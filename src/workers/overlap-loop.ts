@@ -165,11 +165,12 @@ export class OverlapLoop {
     const { scheduler } = this;
     const isUrgent = scheduler.wantedCells > 0 || (this.rung === RUNG_NONE && scheduler.activeCount > 0);
     if (!isUrgent && nowMs < this.rungCheckAtMs) return false;
-    this.rungCheckAtMs = nowMs + RUNG_CHECK_MS;
     const input = this.rungInput(nowMs);
     scheduler.canGrow = this.rungs.canClimb(input);
-    // Decided only when it can be done: the policy takes its word for a deed.
-    if (scheduler.inFlightCount > 0) return isUrgent;
+    // Under steady load something is always in flight: a move that is wanted must be let through, or pressure would find no answer.
+    if (scheduler.inFlightCount > 0 && this.rungs.wantsMove(input)) return true;
+    this.rungCheckAtMs = nowMs + RUNG_CHECK_MS;
+    if (scheduler.inFlightCount > 0) return false;
     const move = this.rungs.decide(input);
     if (!move) return false;
     this.sendContext(move.rung, move.copyBytes);

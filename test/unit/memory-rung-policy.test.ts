@@ -77,3 +77,13 @@ t.test('what a climb took is charged until the readings must show it', async (t)
   t.equal(policy.decide(again), null, '400,000 more would leave 50,000');
   t.equal(policy.decide({ ...again, nowMs: 1_000 })?.rung, 2, 'by then the reading is believed');
 });
+
+t.test('a move that is wanted is told before it is made, as often as asked', async (t) => {
+  const policy = new RungPolicy(LIMITS, 0);
+  const pressed = input({ rung: 2, wantedCells: 0, headroomBytes: 0 });
+  t.notOk(policy.wantsMove(pressed), 'pressure must last');
+  t.ok(policy.wantsMove({ ...pressed, nowMs: 600 }));
+  t.ok(policy.wantsMove({ ...pressed, nowMs: 650 }), 'steps in flight have not ended yet');
+  t.equal(policy.decide({ ...pressed, nowMs: 700 })?.rung, 0);
+  t.notOk(policy.wantsMove({ ...pressed, rung: 0, nowMs: 750 }));
+});

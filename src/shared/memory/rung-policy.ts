@@ -78,15 +78,25 @@ export class RungPolicy {
     return this.climbTarget({ ...input, wantedCells: Math.max(1, input.wantedCells) }) !== null;
   }
 
+  /** Whether `decide` would move the context: steps in flight must end first, and no other may follow them. */
+  wantsMove(input: RungInput): boolean {
+    return this.propose(input) !== null;
+  }
+
+  /** The move to make now. The policy takes its word for a deed. */
   decide(input: RungInput): RungMove | null {
-    if (input.hasWork) this.lastWorkMs = input.nowMs;
-    this.notePressure(input);
-    const move = this.comeBack(input) ?? this.release(input) ?? this.shrink(input) ?? this.climb(input);
+    const move = this.propose(input);
     if (!move) return null;
     const copyBytes = this.copyBytes(input, move.rung);
     this.freshGrowthBytes = this.unreadBytes(input.nowMs) + Math.max(this.growthBytes(input.rung, move.rung), 0);
     this.lastMoveMs = input.nowMs;
     return { ...move, copyBytes };
+  }
+
+  private propose(input: RungInput): Move | null {
+    if (input.hasWork) this.lastWorkMs = input.nowMs;
+    this.notePressure(input);
+    return this.comeBack(input) ?? this.release(input) ?? this.shrink(input) ?? this.climb(input);
   }
 
   private growthBytes(from: number, to: number): number {

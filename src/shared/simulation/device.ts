@@ -48,11 +48,11 @@ export class SimulatedDevice {
   /** Sets what `owner` has. @throws SimulatedCrash when it grows past a limit. */
   set(owner: Owner, bytes: number, nowMs: number): void {
     const grows = bytes > this.of(owner);
-    // What others hold is settled before: they are not pushed out by our growth, or no growth would ever be too much.
-    const othersBytes = this.othersHeld(nowMs);
+    // Where nothing can be paged out, what others hold is settled before: our growth does not push them out, or none would be too much.
+    const heldBefore = this.machine.shortage === 'kill' ? this.othersHeld(nowMs) : 0;
     this.bytes.set(owner, bytes);
-    if (grows) this.assertFits(owner, othersBytes, nowMs);
-    this.notePeak(othersBytes);
+    if (grows) this.assertFits(owner, heldBefore, nowMs);
+    this.notePeak(this.othersHeld(nowMs));
   }
 
   /** Looks at what others do meanwhile. @throws SimulatedCrash where a shortage kills. */

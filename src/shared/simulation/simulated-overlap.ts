@@ -90,10 +90,11 @@ export class SimulatedOverlap {
     const { scheduler } = this;
     const isUrgent = scheduler.wantedCells > 0 || (this.rung === RUNG_NONE && scheduler.activeCount > 0);
     if (!isUrgent && nowMs < this.rungCheckAtMs) return 'none';
-    this.rungCheckAtMs = nowMs + RUNG_CHECK_MS;
     const input = this.rungInput(nowMs, live);
     scheduler.canGrow = this.rungs.canClimb(input);
-    if (scheduler.inFlightCount > 0) return isUrgent ? 'soon' : 'none';
+    if (scheduler.inFlightCount > 0 && this.rungs.wantsMove(input)) return 'soon';
+    this.rungCheckAtMs = nowMs + RUNG_CHECK_MS;
+    if (scheduler.inFlightCount > 0) return 'none';
     const move = this.rungs.decide(input);
     if (move === null) return 'none';
     const cells = move.rung === RUNG_NONE ? 0 : this.cellsOfRung[move.rung];
