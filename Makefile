@@ -1,7 +1,7 @@
 # `make` lists what there is. The work is done by scripts/*.mjs, which also run without make.
 .DEFAULT_GOAL := help
 .PHONY: help tools test-tools install build serve test test-models $(addprefix test-,unit addon pipeline http download supervisor model conformance) coverage lint format \
-	engine engine-cuda peer bench-pipeline bench-serve bench-startup bench-tight conformance sanitize clean
+	engine engine-cuda peer bench-pipeline bench-simulate bench-serve bench-startup bench-tight conformance sanitize clean
 
 NODE ?= node
 LAYERS := unit addon pipeline http download supervisor model conformance
@@ -78,6 +78,10 @@ bench-pipeline: install ## steps and tokens a second through the threads, with t
 
 # Another folder with the peer's programs is taken as it is.
 PEER := $(if $(PLIMSOLL_PEER_DIR),,peer)
+
+bench-simulate: install ## machines that are not here: docs/simulation.md and its pictures
+	@$(NODE) scripts/build.mjs --tests --without-addon
+	@$(NODE) build/bench/simulate/run.js $(ARGS)
 
 bench-serve: test-models $(PEER) ## against llama-server, on the same machine in the same run
 	@$(NODE) scripts/build.mjs --tests
