@@ -73,6 +73,7 @@ export function startForward(
     ready: {
       type: 'ready',
       model,
+      memory,
       plan,
       lineFraction,
       ladder,
@@ -111,12 +112,7 @@ export function memoryOf(devices: DeviceInfo[], chosen: string[]): DeviceMemory 
  * Weights mapped from a file are file cache to the kernel, which it counts as available; they are needed all the same. What loading took
  * as the process's own memory (tensors repacked for this CPU) is in the readings already.
  */
-export function uncountedWeights(
-  model: ModelInfo,
-  memory: DeviceMemory,
-  useMmap: boolean,
-  watch: MemoryWatch,
-): number {
+export function uncountedWeights(model: ModelInfo, memory: DeviceMemory, useMmap: boolean, watch: MemoryWatch): number {
   return memory === 'host' && useMmap ? Math.max(0, model.sizeBytes - watch.weightsTakenBytes) : 0;
 }
 

@@ -1,6 +1,7 @@
 /** What travels by postMessage: start-up, errors, goodbyes. Everything on the hot path goes through shared memory. */
 import type { ContextInfo, ModelInfo, ModelOptions } from '../shared/engine.js';
 import type { ContextRung } from '../shared/memory/context-ladder.js';
+import type { DeviceMemory } from '../shared/memory/headroom.js';
 import type { Plan, PlanFlags, Refusal } from '../shared/memory/plan-types.js';
 import type { CoreBuffers, RingBuffers } from '../shared/pipeline-buffers.js';
 import type { FakeEngineOptions } from './fake-options.js';
@@ -27,6 +28,7 @@ export interface ForwardData {
 export interface ForwardReady {
   type: 'ready';
   model: ModelInfo;
+  memory: DeviceMemory;
   plan: Plan;
   /** The line that the plan keeps, as a share of the limit. */
   lineFraction: number;

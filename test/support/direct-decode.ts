@@ -1,4 +1,5 @@
 /** The plainest way to use the engine: one sequence alone, token by token, with batch records made by hand. */
+import type { TokenAlternative } from '../../src/main/pipeline-types.js';
 import type { ContextSpec } from '../../src/shared/engine.js';
 import { openVocabulary } from '../../src/shared/native-addon.js';
 import { f32FromBits, type SamplingParams } from '../../src/shared/sampling.js';
@@ -18,8 +19,6 @@ import { requireTestModel, type TestModelName } from './test-models.js';
 
 export interface GenerateOptions {
   sampling?: Partial<SamplingParams>;
-  /** The prompt goes in chunks of so many tokens; whole where not said. */
-  chunkTokens?: number;
   /** Called between two steps; true: the context was replaced, with sequence 0 carried over. */
   afterToken?: (count: number) => boolean;
 }
@@ -28,6 +27,7 @@ export class DirectDecode {
   readonly engine = new NativeEngine();
   readonly vocabulary;
   #output = new Int32Array(0);
+  #chunkTokens = 0;
   #stepId = 1;
 
   constructor(model: TestModelName) {
@@ -35,16 +35,17 @@ export class DirectDecode {
     this.vocabulary = openVocabulary(this.engine.loadModel(options).handle);
   }
 
-  /** The context that a pipeline stands on, so that kernels and roundings are the same. */
-  createContext(spec: ContextSpec): void {
+  /** `spec`: of the context that a pipeline stands on, so that kernels and roundings are the same. Prompts go in chunks as there. */
+  createContext(spec: ContextSpec, chunkTokens = spec.batchTokens): void {
     this.engine.createContext(spec);
+    this.#chunkTokens = chunkTokens;
     this.#output = new Int32Array(stepOutputWords(spec.sequences));
   }
 
   /** Up to `maxTokens` tokens; the end-of-generation token is not among them. */
   generate(prompt: readonly number[], maxTokens: number, options: GenerateOptions = {}): number[] {
     const { sampling = {}, afterToken } = options;
-    this.#prefill(prompt, sampling, options.chunkTokens ?? prompt.length);
+    this.#prefill(prompt, sampling);
     const tokens: number[] = [];
     for (;;) {
       const { token, flags } = this.#sample();
@@ -65,11 +66,11 @@ export class DirectDecode {
 
   /**
    * The answer is laid into the engine's mouth, token by token. For each: how far its log-probability is below the best one's; 0: it is
-   * the engine's own choice; Infinity: it is not among the best twenty.
+   * the engine's own choice; Infinity: it is not among the best twenty. `isEnded`: the same for the end of generation behind it.
    */
-  shortfalls(prompt: readonly number[], answer: readonly number[]): number[] {
+  shortfalls(prompt: readonly number[], answer: readonly number[], isEnded = false): number[] {
     const sampling = { logprobs: TOP_LOGPROBS_MAX };
-    this.#prefill(prompt, sampling, prompt.length);
+    this.#prefill(prompt, sampling);
     const shortfalls = answer.map((token, index) => {
       const { top } = this.#sample();
       this.#step({
@@ -77,9 +78,9 @@ export class DirectDecode {
         starts: [{ sequence: 0, request: 1, sampling }],
         segments: [{ sequence: 0, request: 1, position: prompt.length + index, tokens: [token] }],
       });
-      const found = top.find((alternative) => alternative.token === token);
-      return found ? top[0].logprob - found.logprob : Number.POSITIVE_INFINITY;
+      return shortfallIn(top, (candidate) => candidate === token);
     });
+    if (isEnded) shortfalls.push(shortfallIn(this.#sample().top, (token) => this.vocabulary.isEndOfGeneration(token)));
     this.#clear();
     return shortfalls;
   }
@@ -96,7 +97,8 @@ export class DirectDecode {
     this.engine.close();
   }
 
-  #prefill(prompt: readonly number[], sampling: Partial<SamplingParams>, chunkTokens: number): void {
+  #prefill(prompt: readonly number[], sampling: Partial<SamplingParams>): void {
+    const chunkTokens = this.#chunkTokens;
     for (let from = 0; from < prompt.length; from += chunkTokens) {
       const tokens = prompt.slice(from, from + chunkTokens);
       const isLast = from + tokens.length === prompt.length;
@@ -120,7 +122,7 @@ export class DirectDecode {
     this.run(batchRecord({ stepId: this.#stepId++, ...plan }));
   }
 
-  #sample(): { token: number; flags: number; top: { token: number; logprob: number }[] } {
+  #sample(): { token: number; flags: number; top: TokenAlternative[] } {
     const output = this.#output;
     if (output[STEP_OUT.sampleCount] !== 1) throw new Error(`${output[STEP_OUT.sampleCount]} samples, expected one`);
     const at = STEP_OUT_HEADER_WORDS;
@@ -130,4 +132,10 @@ export class DirectDecode {
     }));
     return { token: output[at + SAMPLE.token], flags: output[at + SAMPLE.flags], top };
   }
+}
+
+/** How far the best token that `isIt` lies below the best of all. */
+function shortfallIn(top: readonly TokenAlternative[], isIt: (token: number) => boolean): number {
+  const found = top.find(({ token }) => isIt(token));
+  return found ? top[0].logprob - found.logprob : Number.POSITIVE_INFINITY;
 }

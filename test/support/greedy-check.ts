@@ -50,7 +50,7 @@ export function answersByHand(
   pipeline: WorkerPipeline,
   { prompts, maxTokens }: GreedyPlan,
 ): number[][] {
-  direct.createContext(pipeline.ready.ladder[0].spec);
+  direct.createContext(pipeline.ready.ladder[0].spec, pipeline.ready.plan.chunkTokens);
   return prompts.map((prompt) => direct.generate(prompt, maxTokens));
 }
 

@@ -132,6 +132,7 @@ function limitsOf({ plan, ladder, canTrim, prefixCache, waitingMax }: OverlapInp
     prefixCache,
     waitingMax: waitingMax + 2 * plan.runningCap,
     startWords: startWordsMax(plan.contextTokens),
+    gatherMs: 0,
     targetItlMicros: TARGET_ITL_MICROS,
   };
 }
