@@ -32,13 +32,11 @@ const DEVICE: ReadonlyArray<readonly [name: string, field: DeviceGauge, help: st
 const SCHEDULER: ReadonlyArray<readonly [name: string, field: SchedulerGauge, help: string]> = [
   ['kv_cached_tokens', 'kvCachedTokens', 'KV cells that only the prefix cache holds.'],
   ['kv_active_tokens', 'kvActiveTokens', 'KV cells of running requests.'],
-  ['kv_reserved_tokens', 'kvReservedTokens', 'KV cells promised to admitted requests.'],
   ['planned_chunk_tokens', 'plannedChunkTokens', 'Prompt tokens a step at most, as planned.'],
   ['live_chunk_tokens', 'liveChunkTokens', 'Prompt tokens a step at most, now.'],
   ['running_cap', 'runningCap', 'Requests that may run at once.'],
   ['running_requests', 'runningRequests', 'Requests that run.'],
   ['waiting_requests', 'waitingRequests', 'Requests that wait.'],
-  ['waiting_tokens', 'waitingTokens', 'Prompt tokens of the requests that wait.'],
 ];
 
 const MICROS: ReadonlyArray<readonly [name: string, field: DeviceGauge, help: string]> = [

@@ -45,12 +45,20 @@ export async function serve(config: Config, context: ExitContext): Promise<numbe
   const loading = loadModel(config, context, link, log, AbortSignal.any([stop.signal, failed.signal]), (opened) => {
     line = opened;
   });
-  // Looked at below; until then a failure is no unhandled one.
-  loading.catch(() => {});
+  let earlyError: Error | null = null;
+  loading.catch((error: Error) => {
+    earlyError = error;
+  });
   let server: FastifyInstance | null = null;
   try {
     server = await openServer(config, log, () => line?.view() ?? WHOLE_LINE);
-    const address = await server.listen({ host: config.host, port: config.port });
+    // What fails at once, such as a file that is not there, is said before anything else.
+    if (earlyError) throw earlyError;
+    const address = await server.listen({
+      host: config.host,
+      port: config.port,
+      listenTextResolver: (where) => `listening on ${where}, the model is loading`,
+    });
     warnWhenOpen(config, log);
     const model = await loading;
     const died = new Promise<Error>((resolve) => model.pipeline.onFatal(resolve));

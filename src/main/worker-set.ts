@@ -130,7 +130,9 @@ export class WorkerSet {
   private watchWorker(worker: Worker, name: 'forward' | 'overlap'): Promise<void> {
     worker.on('error', (error) => this.fail(`the ${name} worker died: ${error.stack ?? error.message}`));
     worker.on('message', (message: FromForward | FromOverlap) => {
-      if (name === 'overlap' && message.type === 'failed') this.fail(`the overlap worker failed: ${message.message}`);
+      if (name !== 'overlap') return;
+      if (message.type === 'failed') this.fail(`the overlap worker failed: ${message.message}`);
+      if (message.type === 'log') this.events.log(message.level, message.message);
     });
     return new Promise((resolve) => {
       worker.on('exit', (code) => {

@@ -54,13 +54,11 @@ export const DEVICE_GAUGES = [
 export const SCHEDULER_GAUGES = [
   'kvCachedTokens',
   'kvActiveTokens',
-  'kvReservedTokens',
   'plannedChunkTokens',
   'liveChunkTokens',
   'runningCap',
   'runningRequests',
   'waitingRequests',
-  'waitingTokens',
   'evictions',
   'evictedTokens',
   'preemptions',

@@ -70,6 +70,8 @@ export class OverlapLoop {
     core: CoreBuffers,
     rings: RingBuffers,
     private readonly options: OverlapOptions,
+    /** Why the context moves, for the log: this thread has none. */
+    private readonly report: (message: string) => void,
   ) {
     this.control = new Int32Array(core.control);
     this.bell = bellOf(core, 'overlap');
@@ -173,6 +175,7 @@ export class OverlapLoop {
     if (scheduler.inFlightCount > 0) return false;
     const move = this.rungs.decide(input);
     if (!move) return false;
+    this.report(`the context moves: ${move.reason}`);
     this.sendContext(move.rung, move.copyBytes);
     return true;
   }

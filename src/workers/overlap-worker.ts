@@ -16,7 +16,7 @@ function post(message: FromOverlap): void {
 port.once('message', ({ rings, options }: ToOverlap) => {
   try {
     Atomics.store(control, CONTROL.overlapState, PEER_STATE.running);
-    new OverlapLoop(core, rings, options).run();
+    new OverlapLoop(core, rings, options, (message) => post({ type: 'log', level: 'info', message })).run();
     Atomics.store(control, CONTROL.overlapState, PEER_STATE.ended);
     post({ type: 'ended' });
   } catch (error) {

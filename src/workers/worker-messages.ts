@@ -60,4 +60,8 @@ export interface OverlapData {
 }
 
 export type ToOverlap = { type: 'start'; rings: RingBuffers; options: OverlapOptions };
-export type FromOverlap = { type: 'online' } | { type: 'failed'; message: string } | { type: 'ended' };
+export type FromOverlap =
+  | { type: 'online' }
+  | { type: 'log'; level: 'info' | 'warn' | 'error'; message: string }
+  | { type: 'failed'; message: string }
+  | { type: 'ended' };

@@ -5,6 +5,7 @@ import { bytesText } from '../../shared/memory/plan-text.js';
 import { memoryOf } from '../../workers/start-forward.js';
 import { formatBytes } from '../models/disk-space.js';
 import type { DoctorFacts, EngineFacts, ModelFacts, ServerFacts, StorageFacts, SystemFacts } from './doctor-facts.js';
+import { asNamed } from './plan-device-names.js';
 
 /** *warning*: it serves, but not as well as it could; *problem*: it does not serve. */
 export type CheckStatus = 'ok' | 'warning' | 'problem';
@@ -90,7 +91,9 @@ function nodeCheck(version: string): Check {
 
 function engineChecks(engine: EngineFacts, chosen: readonly string[], system: SystemFacts): Check[] {
   if (engine.problem !== null) {
-    return [bad('Engine', 'llama.cpp', 'problem', engine.problem, 'make build installs and builds what is missing')];
+    const advice =
+      'make build brings the usual engine (unset PLIMSOLL_ENGINE_DIR), make engine builds one for this machine';
+    return [bad('Engine', 'llama.cpp', 'problem', engine.problem, advice)];
   }
   const checks = [
     check('Engine', 'llama.cpp', `${engine.version} in ${engine.folder}`),
@@ -141,7 +144,7 @@ function memoryChecks(engine: EngineFacts, chosen: readonly string[], { platform
   const { readings, gpuWiredLimitBytes } = engine;
   const isMac = platform.startsWith('darwin');
   const from = isMac ? 'free, inactive and purgeable pages' : 'MemAvailable';
-  const headroom = headroomOf(readings, memoryOf(engine.devices, namesOf(engine.devices, chosen)));
+  const headroom = headroomOf(readings, memoryOf(engine.devices, asNamed(chosen, engine.devices)));
   const checks = [
     check(
       'Memory',
@@ -160,11 +163,6 @@ function memoryChecks(engine: EngineFacts, chosen: readonly string[], { platform
   }
   checks.push(pressureCheck(readings.pressureLevel, isMac), check('Memory', 'room now', headroomText(headroom)));
   return checks;
-}
-
-function namesOf(devices: readonly DeviceInfo[], chosen: readonly string[]): string[] {
-  const lower = chosen.map((name) => name.toLowerCase());
-  return lower.map((name) => devices.find((device) => device.name.toLowerCase() === name)?.name ?? name);
 }
 
 function cgroupText({ cgroupLimitBytes, cgroupUsedBytes, cgroupReclaimableBytes }: Readings): string {

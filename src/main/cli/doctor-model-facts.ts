@@ -5,6 +5,7 @@ import type { EngineFacts, ModelFacts } from './doctor-facts.js';
 import { exitMessage } from './exit-messages.js';
 import { readSwitch } from './flag-values.js';
 import type { Environment } from './parse.js';
+import { asNamed } from './plan-device-names.js';
 import { planFromHeader } from './plan-here.js';
 import { type PlanModelFile, storedModel } from './plan-model.js';
 import { rememberedLine } from './plan-remembered-line.js';
@@ -43,7 +44,7 @@ function factsOfFile(
   const line = rememberedLine(config, model.path, env);
   const facts = { path: model.path, weightsBytes: model.shape.weightsBytes, loweredLine: line.sentence };
   if (engine.problem !== null) return facts;
-  const asked = { config, model, devices: [...config.devices], lineFraction: line.fraction };
+  const asked = { config, model, devices: asNamed(config.devices, engine.devices), lineFraction: line.fraction };
   const { result } = planFromHeader(engine, asked, '');
   const sentence = result.refused
     ? result.sentence
