@@ -1,7 +1,8 @@
-/** What a user reads when a command ends early: one line, what is wrong and what to do. Only a bug of ours shows a stack. */
+/** What a user reads when a command ends early: one line, what is wrong and what to do. A refused plan shows its arithmetic, a bug of ours a stack. */
 import { ConfigError } from '../../shared/config.js';
 import { EngineError, type EngineErrorCode } from '../../shared/engine.js';
 import { PlimsollError } from '../../shared/errors.js';
+import { refusalText } from '../../shared/memory/plan-text.js';
 import { ModelError } from '../models/model-error.js';
 import { StartError } from '../start-error.js';
 import { CliError, EXIT_FAILED, EXIT_USAGE } from './cli-error.js';
@@ -27,6 +28,9 @@ export function exitMessage(error: unknown, context: ExitContext = {}): ExitMess
   if (error instanceof ConfigError) return { exitCode: EXIT_USAGE, text: error.message };
   if (error instanceof ModelError) return modelMessage(error);
   if (isEngineError(error)) return { exitCode: EXIT_FAILED, text: engineMessage(error, context) };
+  // The one message of several lines: its arithmetic is what a user needs to choose what to change.
+  if (error instanceof StartError && error.refusal !== null)
+    return { exitCode: EXIT_FAILED, text: refusalText(error.refusal) };
   if (error instanceof PlimsollError || error instanceof StartError)
     return { exitCode: EXIT_FAILED, text: oneLine(error.message) };
   const system = systemMessage(error, context);

@@ -3,6 +3,7 @@ import os from 'node:os';
 import type { Config } from '../../shared/config.js';
 import { type DeviceInfo, type Engine, EngineError, type Readings } from '../../shared/engine.js';
 import { AnalyticCostModel } from '../../shared/memory/analytic-cost-model.js';
+import { MIB } from '../../shared/memory/constants.js';
 import type { CostModel } from '../../shared/memory/cost-model.js';
 import { ExactCostModel } from '../../shared/memory/exact-cost-model.js';
 import { type DeviceMemory, type HeadroomSource, hostHeadroomOf } from '../../shared/memory/headroom.js';
@@ -21,6 +22,12 @@ const LIMIT_SOURCE: Record<HeadroomSource, string> = {
   system: 'the limit is the RAM of this machine',
   cgroup: "the limit is the cgroup's",
 };
+
+/**
+ * What a server has beyond the process that makes this plan: HTTP, worker threads, its supervisor. Measured inside control groups of 400
+ * and 700 MiB: 33 to 42 MiB; without the supervisor 25 to 28.
+ */
+const SERVER_BYTES = 40 * MIB;
 
 export interface PlanHere {
   config: Config;
@@ -48,9 +55,9 @@ export function planHere(engine: Engine, asked: PlanHere): PlannedEntry {
   const memory = memoryOf(machine.devices, devices);
   if (model.path === null) return planFromHeader(machine, asked, `${model.name} is not downloaded`);
   const estimate = planFromHeader(machine, asked, 'the weights do not fit, so they were not loaded');
-  const beside = memory === 'discrete' ? hostHeadroomOf(machine.readings).bytes : 0;
+  const inRam = memory === 'discrete' ? hostHeadroomOf(machine.readings).bytes : 0;
   // Loading weights that leave nothing for the margin is what ends processes. Beside a discrete GPU some of them may lie in RAM.
-  if (estimate.result.arithmetic.budgetBytes + beside <= 0) return estimate;
+  if (estimate.result.arithmetic.budgetBytes + inRam <= 0) return estimate;
   try {
     return planLoaded(engine, asked, memory, model.path);
   } catch (error) {
@@ -74,7 +81,7 @@ function planLoaded(engine: Engine, asked: PlanHere, memory: DeviceMemory, path:
       model,
       machine: {
         memory,
-        readings: engine.readings(),
+        readings: asServing(engine.readings()),
         uncountedWeightsBytes: uncountedWeights(loaded, memory, useMmap, watch),
         ...threadsOf(config),
       },
@@ -95,13 +102,23 @@ export function planFromHeader(machine: MachineHere, asked: PlanHere, why: strin
     model: { trainContextTokens: shape.trainContextTokens, weightsBytes: shape.weightsBytes },
     machine: {
       memory,
-      readings: machine.readings,
+      readings: asServing(machine.readings),
       uncountedWeightsBytes: shape.weightsBytes,
       ...threadsOf(config),
     },
     flags: planFlags(config),
   });
   return { ...entry, notes: [`estimated from the header of the file: ${why}`, ...(entry.notes ?? [])] };
+}
+
+/** The readings as they will be once the server's own processes are there. */
+function asServing(readings: Readings): Readings {
+  return {
+    ...readings,
+    systemAvailableBytes: Math.max(0, readings.systemAvailableBytes - SERVER_BYTES),
+    cgroupUsedBytes: readings.cgroupUsedBytes + SERVER_BYTES,
+    processFootprintBytes: readings.processFootprintBytes + SERVER_BYTES,
+  };
 }
 
 function threadsOf(config: Config) {
@@ -124,7 +141,7 @@ function planned(
     model: model.name,
     result,
     changes: result.refused ? [] : whatWouldChange({ ...input, lineFraction }, costs, result),
-    limitSource: `${LIMIT_SOURCE[limit.source]}; room now: ${room}`,
+    limitSource: `${LIMIT_SOURCE[limit.source]}; room beside the server's own ${bytesText(SERVER_BYTES)}: ${room}`,
     notes,
   };
 }
