@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { ContextSpec } from '../../src/shared/engine.js';
 import { AnalyticCostModel } from '../../src/shared/memory/analytic-cost-model.js';
-import { contextCost, ExactCostModel } from '../../src/shared/memory/exact-cost-model.js';
+import { CONTEXT_CELLS_MAX, contextCost, ExactCostModel } from '../../src/shared/memory/exact-cost-model.js';
 import type { ModelShape } from '../../src/shared/memory/model-shape.js';
 import { MIB, SMOL, shape } from './memory-machines.js';
 
@@ -144,3 +144,29 @@ t.test('the engine is asked once for the same context, and what is kept is bound
   for (let i = 0; i < 1000; i++) costs.cost(spec('shared', 1, 256 * (i + 1), 64, true));
   t.equal(costs.cost(spec('shared', 1, 512, 64, true)).kvBytes, 512);
 });
+
+t.test(
+  'a context larger than any that the engine makes has a cost too: of the largest, and in proportion',
+  async (t) => {
+    const asked: ContextSpec[] = [];
+    const costs = new ExactCostModel(
+      (one) => {
+        asked.push(one);
+        const streams = one.layout === 'private' ? one.sequences : 1;
+        return [
+          { device: 'CPU', isHost: true, modelBytes: 0, contextBytes: one.cells * streams * 100, computeBytes: 0 },
+        ];
+      },
+      'host',
+      2,
+    );
+    t.equal(costs.cost(spec('shared', 4, CONTEXT_CELLS_MAX, 64, true)).kvBytes, CONTEXT_CELLS_MAX * 100);
+    t.equal(costs.cost(spec('shared', 4, 10_000_128, 64, true)).kvBytes, 10_000_128 * 100);
+    const inStreams = costs.cost(spec('private', 256, 131_072, 64, true)).kvBytes;
+    t.equal(inStreams, 256 * 131_072 * 100);
+    t.same(
+      asked.map(({ cells }) => cells),
+      [CONTEXT_CELLS_MAX, CONTEXT_CELLS_MAX, CONTEXT_CELLS_MAX / 256],
+    );
+  },
+);

@@ -1,10 +1,13 @@
 import type { ContextSpec, MemoryBreakdown } from '../engine.js';
 import { standingRules } from './allocation-rules.js';
+import { CELL_PADDING_TOKENS } from './constants.js';
 import type { AllocationRules, ContextCost, CostModel } from './cost-model.js';
 import type { DeviceMemory } from './headroom.js';
 
 /** Measurements kept. Chosen: a plan makes about ten, a refusal tries a few knobs. */
 const MEMORY_ENTRIES_MAX = 256;
+/** Cells of one context at most, all streams together: the engine's edge refuses more (kCellsMax in addon/src/context.cc). */
+export const CONTEXT_CELLS_MAX = 2 ** 23;
 
 /**
  * The engine's own answer (`Engine.measure`): exact to the byte, some milliseconds each, nothing allocated. Answers are kept, so the
@@ -30,11 +33,27 @@ export class ExactCostModel implements CostModel {
     const known = this.known.get(key);
     if (known) return known;
     this.measureCount++;
-    const cost = contextCost(this.measure(spec), this.memory);
+    const askable = withinEngine(spec);
+    const cost = scaled(contextCost(this.measure(askable), this.memory), spec.cells / askable.cells);
     if (this.known.size >= MEMORY_ENTRIES_MAX) this.known.clear();
     this.known.set(key, cost);
     return cost;
   }
+}
+
+/**
+ * The largest context of this kind that can be asked about. What lies beyond can never be made; its cost is still wanted, so that a
+ * refusal says how much memory is missing.
+ */
+function withinEngine(spec: ContextSpec): ContextSpec {
+  const streams = spec.layout === 'private' ? spec.sequences : 1;
+  if (spec.cells * streams <= CONTEXT_CELLS_MAX) return spec;
+  return { ...spec, cells: Math.floor(CONTEXT_CELLS_MAX / streams / CELL_PADDING_TOKENS) * CELL_PADDING_TOKENS };
+}
+
+function scaled({ kvBytes, computeBytes, hostBytes }: ContextCost, factor: number): ContextCost {
+  const times = (bytes: number) => Math.ceil(bytes * factor);
+  return { kvBytes: times(kvBytes), computeBytes: times(computeBytes), hostBytes: times(hostBytes) };
 }
 
 /** Context and compute bytes of a breakdown, by where they lie. Model bytes are the weights' affair. */
