@@ -1,10 +1,10 @@
 # `make` lists what there is. The work is done by scripts/*.mjs, which also run without make.
 .DEFAULT_GOAL := help
-.PHONY: help tools test-tools install build serve test test-models $(addprefix test-,unit addon pipeline http download supervisor model conformance) coverage lint format \
-	engine engine-cuda peer bench-pipeline bench-simulate bench-serve bench-startup bench-tight conformance sanitize clean
+.PHONY: help tools test-tools install build serve test test-models $(addprefix test-,unit addon pipeline http download supervisor model tight conformance) coverage lint format \
+	engine engine-cuda peer bench-pipeline bench-simulate bench-serve bench-startup bench-tight bench-pressure conformance sanitize clean
 
 NODE ?= node
-LAYERS := unit addon pipeline http download supervisor model conformance
+LAYERS := unit addon pipeline http download supervisor model tight conformance
 
 # Without Node.js every target would only say "node: not found".
 ifeq ($(shell command -v $(NODE) 2>/dev/null),)
@@ -45,6 +45,7 @@ test-http: ## the HTTP interface
 test-download: ## fetching models, from a local server
 test-supervisor: ## restarts after crashes, and the remembered line
 test-model: ## greedy equality and the like, with real weights
+test-tight: ## inside a small memory group; skipped where none can be made
 test-conformance: ## the load line's vectors
 $(addprefix test-,$(filter-out unit,$(LAYERS))): build test-models
 	@$(NODE) scripts/build.mjs --tests
@@ -94,6 +95,10 @@ bench-startup: test-models ## from start to ready, and memory beyond weights, KV
 bench-tight: test-models $(PEER) ## inside small memory groups, beside llama-server (Linux, root)
 	@$(NODE) scripts/build.mjs --tests
 	@$(NODE) build/bench/tight/run.js $(ARGS)
+
+bench-pressure: test-models ## memory that others take, long loads, contexts that move and go (Linux, root)
+	@$(NODE) scripts/build.mjs --tests
+	@$(NODE) build/bench/pressure/run.js $(ARGS)
 
 conformance: install ## the analytic planner against vectors; VECTORS=file for others than ours
 	@$(NODE) scripts/build.mjs --tests --without-addon

@@ -22,6 +22,7 @@ const layers = {
   download: { jobs: 1, timeoutMs: 180_000 },
   supervisor: { jobs: 1, timeoutMs: 180_000 },
   model: { jobs: 1, timeoutMs: 600_000 },
+  tight: { jobs: 1, timeoutMs: 1_800_000 },
   conformance: { jobs: 1, timeoutMs: 180_000 },
 };
 

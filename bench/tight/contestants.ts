@@ -8,6 +8,8 @@ import type { MemoryGroup } from './memory-group.js';
 export interface Contestant {
   kind: 'plimsoll' | 'llama-server';
   flags: readonly string[];
+  /** Plimsoll's main file; that of dist/ when left out. */
+  entry?: string;
 }
 
 /**
@@ -16,13 +18,13 @@ export interface Contestant {
  */
 export async function startInside(
   group: MemoryGroup | null,
-  { kind, flags }: Contestant,
+  { kind, flags, entry }: Contestant,
   modelPath: string,
 ): Promise<ServerProcess> {
   const port = await freePort();
   const server =
     kind === 'plimsoll'
-      ? { command: process.execPath, args: [path.join('dist', 'main.js')], readyPath: '/readyz' }
+      ? { command: process.execPath, args: [entry ?? path.join('dist', 'main.js')], readyPath: '/readyz' }
       : { command: llamaServerPath(), args: ['--host', '127.0.0.1', '--no-webui'], readyPath: '/health' };
   const args = [...server.args, '--model', modelPath, '--port', String(port), ...flags];
   const wrapped = group?.wrap(server.command, args) ?? { command: server.command, args };

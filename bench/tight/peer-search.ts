@@ -3,9 +3,6 @@ import { runTrial, type TightTrial, type TrialSettings } from './trial.js';
 
 /** Cells of a slot: the longest request, rounded as the engine rounds. */
 const SLOT_TOKENS = 2048;
-/** Requests of one try: enough that caches fill. Chosen. */
-const TRY_REQUESTS = 16;
-
 /** What someone would try by hand, the most parallel first: a slot a client, fewer slots, and slots that share one smaller cache. */
 const TRIES: ReadonlyArray<readonly string[]> = [
   ['-c', String(4 * SLOT_TOKENS), '-np', '4'],
@@ -25,13 +22,13 @@ export interface PeerSearch {
 
 /** llama-server as someone would set it who knows the limit: no host prompt cache, and the best of what survives a short load. */
 export async function searchPeerFlags(
-  settings: Omit<TrialSettings, 'contestant' | 'requests'>,
+  settings: Omit<TrialSettings, 'contestant'>,
   onTry: (trial: TightTrial) => void,
 ): Promise<PeerSearch> {
   const tries: TightTrial[] = [];
   for (const flags of TRIES) {
     const contestant: Contestant = { kind: 'llama-server', flags: ['--cache-ram', '0', ...flags] };
-    const trial = await runTrial({ ...settings, contestant, requests: TRY_REQUESTS });
+    const trial = await runTrial({ ...settings, contestant });
     tries.push(trial);
     onTry(trial);
   }

@@ -1,7 +1,7 @@
 /**
  * `make bench-tight`: a model with much KV inside small memory groups, Plimsoll without any tuning beside llama-server. Linux, root.
  * Arguments, all optional: --limits 1638,900,500 (MiB), --requests 100, --clients 4, --model FILE, --lines plimsoll,default,usual,tuned,
- * --name tight (the section and file of the results; `none` publishes nothing).
+ * --tries 16 (requests of each try for llama-server's best flags), --name tight (the section and file of the results; `none` publishes nothing).
  */
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -22,6 +22,7 @@ const { values } = parseArgs({
     clients: { type: 'string', default: '4' },
     model: { type: 'string' },
     lines: { type: 'string', default: 'plimsoll,default,usual,tuned' },
+    tries: { type: 'string', default: '16' },
     name: { type: 'string', default: 'tight' },
   },
 });
@@ -54,7 +55,8 @@ const tries: TightTrial[] = [];
 
 async function contestantOf(line: Line, limitBytes: number): Promise<Contestant | null> {
   if (line !== 'tuned') return CONTESTANTS[line];
-  const search = await searchPeerFlags({ modelPath, limitBytes, clients, mix: MIX }, (trial) => say('  try', trial));
+  const settings = { modelPath, limitBytes, clients, requests: Number(values.tries), mix: MIX };
+  const search = await searchPeerFlags(settings, (trial) => say('  try', trial));
   tries.push(...search.tries);
   return search.best;
 }
@@ -117,7 +119,7 @@ if (values.name !== 'none') {
       `closed loop, ${requests} requests: ${MIX.leastTokens} to ${MIX.mostTokens} prompt tokens, every third beginning with three quarters ` +
       `of an earlier prompt, exactly ${MIX.outputTokens} output tokens, greedy. Plimsoll runs without any flag but the model's. ` +
       `llama-server runs with its defaults, with -c 8192 -np 4, and tuned by hand: --cache-ram 0 and the fastest of ` +
-      `seven settings of -c, -np and --kv-unified that survived 16 requests (the tries are in the JSON). The working set is use less ` +
+      `seven settings of -c, -np and --kv-unified that survived ${values.tries} requests (the tries are in the JSON). The working set is use less ` +
       `inactive file cache, sampled every 50 ms by a thread of its own. The model's file is read before each run, outside of the group: ` +
       `its pages are charged to neither side. A kill is counted by the kernel.`,
     conditions: where,

@@ -8,6 +8,8 @@ import { StartError } from '../../src/main/start-error.js';
 import type { Config } from '../../src/shared/config.js';
 import { EngineError, type EngineErrorCode } from '../../src/shared/engine.js';
 import { PlimsollError } from '../../src/shared/errors.js';
+import { planContext } from '../../src/shared/memory/planner.js';
+import { exactCosts, MIB, machineInput, SMOL } from './memory-machines.js';
 
 /** Runs the command line with a server that only notes its settings, or fails. */
 async function run(argv: string[], env: Record<string, string> = {}, serve?: (config: Config) => Promise<number>) {
@@ -122,6 +124,16 @@ t.test('engine errors: one line with the file, exit 1, no stack', async (t) => {
   t.equal(exitMessage(new StartError('refused', 'the plan does not fit'), context).text, 'the plan does not fit');
   const copy = Object.assign(new Error('from a worker'), { name: 'EngineError', code: 'model_unsupported' });
   t.match(exitMessage(copy, context).text, /^\/m\/x\.gguf is of a kind/, 'a copy that crossed threads counts too');
+});
+
+t.test('a refused plan shows its arithmetic and what would do', async (t) => {
+  const input = machineInput('host', 300 * MIB, 200 * MIB, SMOL, { contextTokens: 100_000 });
+  const refusal = planContext(input, exactCosts(SMOL, 'host'));
+  if (!refusal.refused) throw new Error('it was planned');
+  const { exitCode, text } = exitMessage(StartError.refused(refusal));
+  t.equal(exitCode, 1);
+  for (const part of [/does not fit/, /limit − .* = .* short/, /would do: .*[\d.]+ [GM]iB/, /try --context-length/])
+    t.match(text, part);
 });
 
 t.test('system errors', async (t) => {
