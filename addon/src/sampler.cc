@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace plimsoll {
 namespace {
@@ -52,7 +53,7 @@ void Sampler::Prepare(const int32_t* block, const llama_token* history, int32_t 
 void Sampler::Sample(float* row, Workspace& workspace, SampleResult& result) {
   result.token = 0;
   result.flags = 0;
-  result.logprob = 0;
+  result.logprob = std::numeric_limits<float>::quiet_NaN();
   result.alternatives.clear();
   bool sampled = false;
   try {

@@ -7,6 +7,7 @@
 #include "selection.h"
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -26,8 +27,8 @@ struct SampleResult {
   // SAMPLE_FLAG bits.
   int32_t flags = 0;
   // Natural logarithm of the token's probability under the model itself: the whole vocabulary, before bias, penalties,
-  // grammar and temperature. 0 when no logprobs were asked for.
-  float logprob = 0;
+  // grammar and temperature. NaN when no logprobs were asked for: 0 would be a certain token.
+  float logprob = std::numeric_limits<float>::quiet_NaN();
   // Alternatives, best first, each with its log-probability in `logit`.
   std::vector<Candidate> alternatives;
 };

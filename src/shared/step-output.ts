@@ -42,7 +42,7 @@ export const SAMPLE = {
   request: 1,
   token: 2,
   flags: 3,
-  /** f32 bits. */
+  /** f32 bits; NaN when none was asked for. */
   logprob: 4,
   /** Alternatives that follow, best first: (token i32, logprob f32) each. */
   topCount: 5,

@@ -67,7 +67,7 @@ export class FakeSampler implements FakeSamplerRules {
   /** The chosen token first, its neighbours in the vocabulary after it, each half as likely as the one before. */
   private writeLogprobs(token: number, output: Int32Array, at: number): void {
     const topCount = Math.max(this.logprobs, 0);
-    output[at + SAMPLE.logprob] = f32Bits(-Math.LN2);
+    output[at + SAMPLE.logprob] = f32Bits(this.logprobs < 0 ? Number.NaN : -Math.LN2);
     output[at + SAMPLE.topCount] = topCount;
     for (let i = 0; i < topCount; i++) {
       output[at + SAMPLE.top + i * 2] = (token + i) % FAKE_VOCABULARY_SIZE;

@@ -77,6 +77,7 @@ t.test('logprobs are of the whole vocabulary, before anything is changed', async
     for (const [token, logprob] of actual.top) t.ok(Math.abs(logprob - logprobs[token]) < 1e-4);
   }
   t.same(sample(randomRow(1, 40), { logprobs: 0 }).top, []);
+  t.ok(Number.isNaN(sample(randomRow(1, 40), {}).logprob), 'none was asked for');
 });
 
 t.test('only what top-k, top-p and min-p leave is drawn, and as often as it should be', async (t) => {
