@@ -107,6 +107,7 @@ function forwardData(
     lineFraction: lineFraction ?? 1,
     threads,
     promptThreads: threads,
+    liveThreads: config.threads === 'auto',
     fixedContext: fixedContext ?? false,
     probe: config.probe,
   };

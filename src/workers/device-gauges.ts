@@ -14,6 +14,7 @@ export class DeviceGaugeWriter {
   private steps = 0;
   private decodedTokens = 0;
   private idleMicros = 0;
+  private threadCount = 0;
   /** KV and compute of the context that stands. */
   private contextBytes = 0;
 
@@ -61,6 +62,13 @@ export class DeviceGaugeWriter {
       computeBytes: sum('computeBytes'),
       kvTotalTokens: this.isShared ? context.cells : context.cells * context.sequences,
     });
+  }
+
+  /** Threads of the step that begins. */
+  threads(count: number): void {
+    if (count === this.threadCount) return;
+    this.threadCount = count;
+    this.writer.write({ engineThreads: count });
   }
 
   set(values: { [G in DeviceGauge]?: number }): void {

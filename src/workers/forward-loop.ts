@@ -17,6 +17,7 @@ import {
 } from '../shared/step-output.js';
 import { ContextKeeper } from './context-keeper.js';
 import type { DeviceGaugeWriter } from './device-gauges.js';
+import type { LiveThreads } from './live-threads.js';
 import { ResultPublisher, Stopped } from './result-publisher.js';
 
 /** How long the device owner looks at its ring before it sleeps: a wake-up costs more than a short gap between two steps. Chosen. */
@@ -50,6 +51,8 @@ export class ForwardLoop {
     core: CoreBuffers,
     rings: RingBuffers,
     private readonly gauges: DeviceGaugeWriter,
+    /** null: the threads stay as they were set. */
+    private readonly live: LiveThreads | null,
     private readonly report: ForwardReport,
   ) {
     this.control = new Int32Array(core.control);
@@ -136,6 +139,8 @@ export class ForwardLoop {
       return null;
     }
     Atomics.store(this.control, CONTROL.forwardInEngine, 1);
+    const threads = this.beginLiveStep(words, at);
+    const startMs = performance.now();
     try {
       this.engine.step(words, at, output);
     } catch (error) {
@@ -145,10 +150,21 @@ export class ForwardLoop {
       return error.message;
     } finally {
       Atomics.store(this.control, CONTROL.forwardInEngine, 0);
+      this.live?.stepEnded(threads, (performance.now() - startMs) * 1000);
       this.beat();
     }
     const status = output[STEP_OUT.status];
     return status === STEP_STATUS.ok ? null : `step status ${status}, engine code ${output[STEP_OUT.engineCode]}`;
+  }
+
+  /** Puts the number of threads that suits the machine now into the record, which is ours until it is released. */
+  private beginLiveStep(words: Int32Array, at: number): number {
+    if (this.live === null) return 0;
+    const { threads } = this.live;
+    words[at + BATCH_HEADER.threads] = threads;
+    this.gauges.threads(threads);
+    this.live.stepBegins();
+    return threads;
   }
 
   private publishStep(words: Int32Array, at: number, startMs: number): void {

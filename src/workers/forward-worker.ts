@@ -43,6 +43,7 @@ async function main(): Promise<void> {
         data.core,
         rings,
         started.gauges,
+        started.live,
         report,
       ).run();
       opened.engine.close();

@@ -38,9 +38,10 @@ export function probeContext(
   plan: Plan,
   rung: ContextRung,
   epoch: number,
+  threads: number,
 ): ProbeReport {
   const startMs = performance.now();
-  const run = runProbe(engine, rung.spec, epoch, plan.chunkTokens);
+  const run = runProbe(engine, rung.spec, epoch, plan.chunkTokens, threads);
   const report = { ran: true, refused: false, chunkTokens: 0, runtimeExtraBytes: 0, ms: performance.now() - startMs };
   if (run.failure !== null) {
     // A failed step may have broken the context, or left something in it.

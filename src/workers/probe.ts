@@ -48,7 +48,14 @@ const GREEDY: SamplingParams = {
  * Runs the largest planned step for real on the context that stands: a prompt chunk of one sequence and one token of each other, all
  * sampled. What the backend takes at run time (kernels, pools, library workspaces) is in the readings afterwards. Leaves the context empty.
  */
-export function runProbe(engine: Engine, spec: ContextSpec, epoch: number, chunkTokens: number): ProbeRun {
+export function runProbe(
+  engine: Engine,
+  spec: ContextSpec,
+  epoch: number,
+  chunkTokens: number,
+  /** Engine threads; 0: as the context was made. */
+  threads: number,
+): ProbeRun {
   const others = spec.sequences - 1;
   const largest = Math.min(chunkTokens, spec.cells - others - 1, spec.batchTokens - others);
   const first = Math.min(FIRST_CHUNK_TOKENS, largest);
@@ -62,7 +69,7 @@ export function runProbe(engine: Engine, spec: ContextSpec, epoch: number, chunk
     }
     const startMs = performance.now();
     run.failure =
-      step(engine, spec, probeRecord(spec, epoch, stepId++, chunk)) ??
+      step(engine, spec, probeRecord(spec, epoch, stepId++, chunk, threads)) ??
       step(engine, spec, clearRecord(spec, epoch, stepId++));
     run.stepMs = performance.now() - startMs;
     if (run.failure !== null) break;
@@ -84,7 +91,7 @@ function step(engine: Engine, spec: ContextSpec, record: Int32Array): string | n
 }
 
 /** Sequence 0 gets `chunk` tokens, every other one token; each is sampled once. */
-function probeRecord(spec: ContextSpec, epoch: number, stepId: number, chunk: number): Int32Array {
+function probeRecord(spec: ContextSpec, epoch: number, stepId: number, chunk: number, threads: number): Int32Array {
   const sampling = encodeSampling(GREEDY);
   const starts: number[] = [];
   const segments: number[] = [];
@@ -98,6 +105,7 @@ function probeRecord(spec: ContextSpec, epoch: number, stepId: number, chunk: nu
   }
   const record = new Int32Array(BATCH_HEADER_WORDS + starts.length + segments.length + tokens).fill(1);
   writeHeader(record, epoch, stepId);
+  record[BATCH_HEADER.threads] = threads;
   record[BATCH_HEADER.startCount] = starts.length / (START_WORDS + sampling.length);
   record[BATCH_HEADER.startWords] = starts.length;
   record[BATCH_HEADER.segmentCount] = segments.length / SEGMENT_WORDS;

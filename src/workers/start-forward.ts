@@ -6,6 +6,7 @@ import { ExactCostModel } from '../shared/memory/exact-cost-model.js';
 import { type DeviceMemory, deviceMemoryOf, headroomOf } from '../shared/memory/headroom.js';
 import { planUnderLine } from '../shared/memory/lowered-line.js';
 import { DeviceGaugeWriter } from './device-gauges.js';
+import { LiveThreads } from './live-threads.js';
 import { MemoryWatch } from './memory-watch.js';
 import type { OpenedEngine } from './open-engine.js';
 import { NO_PROBE, probeContext } from './probe-context.js';
@@ -17,6 +18,7 @@ const PROGRESS_STEP = 0.01;
 export interface StartedForward {
   ready: ForwardReady;
   gauges: DeviceGaugeWriter;
+  live: LiveThreads | null;
 }
 
 /** Load → measure → plan → create the context. Returns null after it has told main of a refusal. @throws EngineError. */
@@ -28,6 +30,7 @@ export function startForward(
   const loadStartMs = performance.now();
   const memory = memoryOf(engine.devices(), data.model.devices);
   const watch = new MemoryWatch(memory, engine.readings());
+  const live = data.liveThreads && memory === 'host' ? new LiveThreads(data.threads) : null;
   const model = engine.loadModel(data.model, progressReporter(post, new Int32Array(data.core.control)));
   watch.modelLoaded(engine.readings());
   const gauges = new DeviceGaugeWriter(data.core.deviceGauges, (readings) => headroomOf(readings, memory).bytes, watch);
@@ -59,7 +62,9 @@ export function startForward(
   const epoch = 1;
   gauges.context(context, epoch);
   watch.contextMade(engine.readings());
-  const probe = data.probe ? probeContext(engine, watch, memory, plan, ladder[0], epoch) : NO_PROBE;
+  live?.begin();
+  const threads = live?.threads ?? 0;
+  const probe = data.probe ? probeContext(engine, watch, memory, plan, ladder[0], epoch, threads) : NO_PROBE;
   if (probe.refused) throw new EngineError('out_of_memory', probe.sentence);
   gauges.set({
     engineThreads: data.threads,
@@ -70,6 +75,7 @@ export function startForward(
   gauges.refreshNow(engine, performance.now());
   return {
     gauges,
+    live,
     ready: {
       type: 'ready',
       model,

@@ -18,6 +18,8 @@ export interface ForwardData {
   lineFraction: number;
   threads: number;
   promptThreads: number;
+  /** The number of threads follows the load of the machine (CPU only). */
+  liveThreads: boolean;
   /** Run the largest planned step before serving. */
   probe: boolean;
   /** The planned context from the start, with no smaller ones to begin with. */
