@@ -23,6 +23,13 @@ export interface GenerateOptions {
   afterToken?: (count: number) => boolean;
 }
 
+export interface ShortfallOptions {
+  /** The answer passed over ends of generation. */
+  ignoreEos?: boolean;
+  /** One more number: for the end of generation behind the answer. */
+  isEnded?: boolean;
+}
+
 export class DirectDecode {
   readonly engine = new NativeEngine();
   readonly vocabulary;
@@ -66,9 +73,10 @@ export class DirectDecode {
 
   /**
    * The answer is laid into the engine's mouth, token by token. For each: how far its log-probability is below the best one's; 0: it is
-   * the engine's own choice; Infinity: it is not among the best twenty. `isEnded`: the same for the end of generation behind it.
+   * the engine's own choice; Infinity: it is not among the best twenty.
    */
-  shortfalls(prompt: readonly number[], answer: readonly number[], isEnded = false): number[] {
+  shortfalls(prompt: readonly number[], answer: readonly number[], options: ShortfallOptions = {}): number[] {
+    const isEnd = (token: number) => this.vocabulary.isEndOfGeneration(token);
     const sampling = { logprobs: TOP_LOGPROBS_MAX };
     this.#prefill(prompt, sampling);
     const shortfalls = answer.map((token, index) => {
@@ -78,9 +86,10 @@ export class DirectDecode {
         starts: [{ sequence: 0, request: 1, sampling }],
         segments: [{ sequence: 0, request: 1, position: prompt.length + index, tokens: [token] }],
       });
-      return shortfallIn(top, (candidate) => candidate === token);
+      const allowed = options.ignoreEos ? top.filter((candidate) => !isEnd(candidate.token)) : top;
+      return shortfallIn(allowed, (candidate) => candidate === token);
     });
-    if (isEnded) shortfalls.push(shortfallIn(this.#sample().top, (token) => this.vocabulary.isEndOfGeneration(token)));
+    if (options.isEnded) shortfalls.push(shortfallIn(this.#sample().top, isEnd));
     this.#clear();
     return shortfalls;
   }
