@@ -89,14 +89,14 @@ export class StepPlanner {
   private gathers(budget: number): boolean {
     const { limits, book, plan } = this;
     if (limits.gatherMs === 0 || plan.decodes < GATHER_DECODES || plan.promptTokens > 0) return false;
+    // Slots become free while prompts wait, so a queue as long as there are slots is no reason to go.
     const freeSlots = limits.runningCap - book.running.length;
-    if (book.waiting.length >= freeSlots) return false;
     let tokens = 0;
     for (const request of book.waiting.head(freeSlots)) {
       tokens += request.tokenCount;
       if (tokens >= budget || book.nowMs - request.queuedAtMs >= limits.gatherMs) return false;
     }
-    return true;
+    return freeSlots > 0;
   }
 
   /** Plans up to `budget` prompt tokens of a running request; returns how many. */
