@@ -128,6 +128,11 @@ export class SchedulerHarness {
     });
   }
 
+  /** The record that was planned last. */
+  get lastRecord(): Int32Array {
+    return this.records[this.records.length - 1];
+  }
+
   get recordsInFlight(): number {
     return this.records.length;
   }

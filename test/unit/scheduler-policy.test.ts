@@ -1,7 +1,7 @@
 import t from 'tap';
 import { StepTimes } from '../../src/shared/scheduler/chunk-policy.js';
 import { fakeCompletion } from '../../src/workers/fake-tokens.js';
-import { LIMITS, SchedulerHarness } from '../support/scheduler-harness.js';
+import { LIMITS, SchedulerHarness, segmentsOf } from '../support/scheduler-harness.js';
 
 const letters = (count: number, first = 65) => Array.from({ length: count }, (_, i) => first + (i % 26));
 
@@ -102,4 +102,23 @@ t.test('on a GPU, prompts that come while many requests decode wait a moment for
   harness.nowMs += 100;
   step();
   t.equal(harness.outcome(23).cachedTokens, 0, 'its time is up');
+});
+
+t.test('segments lie in the order of their sequences, whatever order the requests came in', async (t) => {
+  const harness = new SchedulerHarness(LIMITS);
+  // Requests of different lengths end at different times: later ones take over sequences in another order.
+  for (let id = 1; id <= 12; id++)
+    harness.submit(id, letters(5 + id), { params: { maxTokens: 3 + ((id * 5) % 11), ignoreEos: true } });
+  let seen = 0;
+  while (harness.plan()) {
+    const record = harness.lastRecord;
+    const sequences = segmentsOf(record).map(([sequence]) => sequence);
+    t.same(
+      sequences,
+      [...sequences].sort((a, b) => a - b),
+    );
+    seen = Math.max(seen, sequences.length);
+    harness.run();
+  }
+  t.equal(seen, 4);
 });

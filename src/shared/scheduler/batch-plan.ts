@@ -4,6 +4,7 @@ import {
   NOTICE_WORDS,
   OP_WORDS,
   PLACEHOLDER,
+  SEGMENT,
   SEGMENT_WORDS,
   START_WORDS,
 } from '../batch-wire.js';
@@ -51,6 +52,7 @@ export class BatchPlan {
   private readonly starts = new WordList(1024);
   private readonly segments = new WordList(64 * SEGMENT_WORDS);
   private readonly tokens = new WordList(4096);
+  private readonly segmentOrder: number[] = [];
   private readonly notices = new WordList(64 * NOTICE_WORDS);
 
   begin(stepId: number, epoch: number): void {
@@ -168,6 +170,33 @@ export class BatchPlan {
     );
   }
 
+  /**
+   * Segments and their tokens, in order of the sequences: private streams are computed in runs of consecutive ones, so an order by arrival would fall apart into
+   * many small computations.
+   */
+  private encodeSegments(words: Int32Array, at: number): number {
+    const { words: source, length } = this.segments;
+    const starts = this.segmentOrder;
+    starts.length = 0;
+    for (let start = 0; start < length; start += SEGMENT_WORDS) starts.push(start);
+    starts.sort((a, b) => source[a + SEGMENT.sequence] - source[b + SEGMENT.sequence]);
+    const tokensAt = at + length;
+    let tokenCount = 0;
+    for (const start of starts) {
+      for (let word = 0; word < SEGMENT_WORDS; word++) words[at + word] = source[start + word];
+      const from = source[start + SEGMENT.tokenIndex];
+      if (from !== PLACEHOLDER) {
+        words[at + SEGMENT.tokenIndex] = tokenCount;
+        const count = source[start + SEGMENT.count];
+        for (let i = 0; i < count; i++) words[tokensAt + tokenCount + i] = this.tokens.words[from + i];
+        tokenCount += count;
+      }
+      at += SEGMENT_WORDS;
+    }
+    if (tokenCount !== this.tokens.length) throw new Error('a batch record has tokens that are in no segment');
+    return tokensAt + tokenCount;
+  }
+
   /** Writes the record, `totalWords` long, into `words` from `at`. */
   encode(words: Int32Array, at: number): void {
     words.fill(0, at, at + BATCH_HEADER_WORDS);
@@ -184,8 +213,7 @@ export class BatchPlan {
     let to = at + BATCH_HEADER_WORDS;
     to = copy(this.ops.words, this.ops.length, words, to);
     to = copy(this.starts.words, this.starts.length, words, to);
-    to = copy(this.segments.words, this.segments.length, words, to);
-    to = copy(this.tokens.words, this.tokens.length, words, to);
+    to = this.encodeSegments(words, to);
     to = copy(this.notices.words, this.noticeWords, words, to);
     if (to !== at + this.totalWords) throw new Error('a batch record is not as long as it was announced');
   }
