@@ -10,8 +10,7 @@
 namespace plimsoll {
 namespace {
 
-// Sampling stops gaining here: at 64 rows of 152k logits eight threads take 2 ms beside a decode of 12 ms. Measured on
-// 16 cores.
+// Measured on 16 cores, 64 greedy rows of 152k logits beside a decode of 12.4 ms: 0.84 ms with 8 threads, 0.57 ms with 16.
 constexpr int kSamplerThreadsMax = 16;
 
 int SamplerThreads() {

@@ -26,12 +26,6 @@ const READ_WAIT_MS = 250;
 const BUSY_INTERVAL_MS = 1;
 /** Inter-token latency that running requests keep while prompts are computed. Chosen: faster than reading, slow enough to prefill. */
 const TARGET_ITL_MS = 150;
-/**
- * On a GPU a step with one 500-token prompt beside 64 decodes takes some 10 ms more than the two apart (measured: H200, 4B Q4_0, closed
- * loop); prompts that come within this time share them. On a CPU prompts cost the same at any size. Chosen: less than a first token takes
- * at such a load anyway.
- */
-const GATHER_MS = 200;
 /** Cancelled requests leave within a step or two. Chosen. */
 const CANCEL_GRACE_MS = 2_000;
 
@@ -130,7 +124,6 @@ function limitsOf(config: Config, ready: ForwardReady): SchedulerLimits {
     // Main bounds the queue; the scheduler's bound is the second of the pair, with room for preempted requests.
     waitingMax: config.maxQueuedRequests + 2 * plan.runningCap,
     startWords: startWordsMax(plan.contextTokens),
-    gatherMs: ready.memory === 'host' ? 0 : GATHER_MS,
     targetItlMicros: TARGET_ITL_MS * 1000,
   };
 }

@@ -58,7 +58,6 @@ export const LIMITS: SchedulerLimits = {
   prefixCache: true,
   waitingMax: 1000,
   startWords: startWordsMax(512),
-  gatherMs: 0,
   targetItlMicros: 1e9,
 };
 

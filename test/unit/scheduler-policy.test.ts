@@ -70,40 +70,6 @@ t.test('the chunk is whole beside nothing, and as large as the latency target al
   t.equal(times.chunkTokens(4, 32, 20_000), 32, 'never above the plan');
 });
 
-t.test('on a GPU, prompts that come while many requests decode wait a moment for company', async (t) => {
-  const limits = {
-    ...LIMITS,
-    sequences: 32,
-    runningCap: 32,
-    cells: 16_384,
-    cellsMax: 16_384,
-    chunkTokens: 128,
-    batchTokens: 192,
-    gatherMs: 100,
-  };
-  const harness = new SchedulerHarness(limits);
-  for (let id = 1; id <= 20; id++)
-    harness.submit(id, letters(5, 60 + id), { params: { maxTokens: 400, ignoreEos: true } });
-  const step = () => {
-    harness.plan();
-    harness.run();
-  };
-  while (harness.outcome(20).tokens.length === 0) step();
-  harness.submit(21, letters(50, 97));
-  step();
-  t.equal(harness.outcome(21).cachedTokens, -1, 'one prompt alone waits');
-  harness.submit(22, letters(90, 98));
-  step();
-  t.equal(harness.outcome(21).cachedTokens, 0, 'together they fill a chunk');
-  while (harness.outcome(22).tokens.length === 0) step();
-  harness.submit(23, letters(50, 99));
-  step();
-  t.equal(harness.outcome(23).cachedTokens, -1);
-  harness.nowMs += 100;
-  step();
-  t.equal(harness.outcome(23).cachedTokens, 0, 'its time is up');
-});
-
 t.test('segments lie in the order of their sequences, whatever order the requests came in', async (t) => {
   const harness = new SchedulerHarness(LIMITS);
   // Requests of different lengths end at different times: later ones take over sequences in another order.

@@ -24,11 +24,6 @@ export interface SchedulerLimits {
   waitingMax: number;
   /** Words of the starts in one batch record at most; one start of the largest kind fits. */
   startWords: number;
-  /**
-   * How long new prompts wait for company while many requests decode: a step with a prompt in it pays for more than the prompt's tokens.
-   * 0: they do not.
-   */
-  gatherMs: number;
   /** Inter-token latency to keep for running requests while prompts are computed, microseconds. */
   targetItlMicros: number;
 }

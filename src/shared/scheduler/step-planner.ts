@@ -12,8 +12,6 @@ import { cheapestVictim } from './victim.js';
 
 /** Waiting requests that one plan looks at behind those that wait for another's prefill. Chosen: bounds the plan's time. */
 const ADMISSION_SCAN_MAX = 64;
-/** Below this many decodes a step is short, and a prompt in it costs little more than its tokens. Chosen. */
-const GATHER_DECODES = 16;
 /** Free cells that admission leaves to each running request, so that it does not preempt at once. Chosen. */
 const GROWTH_RESERVE_TOKENS = 16;
 
@@ -75,7 +73,7 @@ export class StepPlanner {
    * is no room does not, or it would starve. Returns what is left of the budget.
    */
   private admitWaiting(budget: number): number {
-    if (budget <= 0 || this.book.waiting.length === 0 || this.gathers(budget)) return budget;
+    if (budget <= 0 || this.book.waiting.length === 0) return budget;
     for (const request of this.book.waiting.head(ADMISSION_SCAN_MAX)) {
       if (budget <= 0) break;
       const verdict = this.admit(request);
@@ -83,20 +81,6 @@ export class StepPlanner {
       if (verdict === 'admitted') budget -= this.planChunk(request, budget);
     }
     return budget;
-  }
-
-  /** Whether new prompts should wait for more of them: while many requests decode, there is room for more, and none has waited long. */
-  private gathers(budget: number): boolean {
-    const { limits, book, plan } = this;
-    if (limits.gatherMs === 0 || plan.decodes < GATHER_DECODES || plan.promptTokens > 0) return false;
-    // Slots become free while prompts wait, so a queue as long as there are slots is no reason to go.
-    const freeSlots = limits.runningCap - book.running.length;
-    let tokens = 0;
-    for (const request of book.waiting.head(freeSlots)) {
-      tokens += request.tokenCount;
-      if (tokens >= budget || book.nowMs - request.queuedAtMs >= limits.gatherMs) return false;
-    }
-    return freeSlots > 0;
   }
 
   /** Plans up to `budget` prompt tokens of a running request; returns how many. */

@@ -132,7 +132,6 @@ function limitsOf({ plan, ladder, canTrim, prefixCache, waitingMax }: OverlapInp
     prefixCache,
     waitingMax: waitingMax + 2 * plan.runningCap,
     startWords: startWordsMax(plan.contextTokens),
-    gatherMs: 0,
     targetItlMicros: TARGET_ITL_MICROS,
   };
 }
