@@ -76,7 +76,7 @@ t.test('metrics: gauges of the pipeline, histograms of the requests', async (t) 
   for (const line of [
     'plimsoll_headroom_bytes 11',
     'plimsoll_ledger_bytes{owner="weights"} 12',
-    'plimsoll_running_requests 7',
+    'plimsoll_running_requests 6',
     'plimsoll_generation_tokens_total 3',
     `plimsoll_prompt_tokens_total ${promptTokens}`,
     'plimsoll_cached_prompt_tokens_total 2',
@@ -98,7 +98,7 @@ t.test('the load line and the API document', async (t) => {
     context_tokens: 4096,
     active_requests: 0,
     device: { headroomBytes: 11 },
-    scheduler: { runningRequests: 7 },
+    scheduler: { runningRequests: 6 },
   });
   const document = (await (await fetch(`${url}/openapi.json`)).json()) as { paths: Record<string, unknown> };
   t.match(document, { openapi: '3.1.0', paths: { '/v1/chat/completions': { post: {} } } });
