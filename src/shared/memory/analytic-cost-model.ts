@@ -15,7 +15,7 @@ const INPUT_FLOATS = 6;
 
 /**
  * What the engine's context would take, from the model's shape: for machines and models that are not here. KV is exact; compute
- * bytes follow the widest point of a layer, with factors measured on the engine's own answers for ten shapes (540 contexts).
+ * bytes follow the widest point of a layer, with factors measured on the engine's own answers for ten shapes (1,080 contexts).
  */
 export class AnalyticCostModel implements CostModel {
   readonly source = 'analytic';
