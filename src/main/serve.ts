@@ -118,7 +118,9 @@ async function loadModel(
   line.planned(pipeline.ready.lineFraction);
   for (const text of planReport(pipeline.ready)) log.info(text);
   const prepare = new WorkerPreparePool({ modelHandle: pipeline.model.handle });
-  await Promise.all([prepare.warmUp(), config.warmup ? warmUp(pipeline) : null]);
+  // A probe has paged the weights in and compiled what there is to compile.
+  const needsWarmUp = config.warmup && !pipeline.ready.probe.ran;
+  await Promise.all([prepare.warmUp(), needsWarmUp ? warmUp(pipeline) : null]);
   return { pipeline, prepare, line };
 }
 
