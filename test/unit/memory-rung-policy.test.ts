@@ -87,3 +87,12 @@ t.test('a move that is wanted is told before it is made, as often as asked', asy
   t.equal(policy.decide({ ...pressed, nowMs: 700 })?.rung, 0);
   t.notOk(policy.wantsMove({ ...pressed, rung: 0, nowMs: 750 }));
 });
+
+t.test('lasting pressure takes a rung even from running requests that fill it', async (t) => {
+  const policy = new RungPolicy(LIMITS, 0);
+  const pressed = input({ rung: 2, wantedCells: 0, busyCells: 700, usedCells: 700, headroomBytes: 30_000 });
+  t.equal(policy.decide(pressed), null, 'a spike is not pressure');
+  t.equal(policy.decide({ ...pressed, nowMs: 600 })?.rung, 1, 'one rung down, not all');
+  const lowest = { ...pressed, rung: 0, busyCells: 200, usedCells: 200 };
+  t.equal(policy.decide({ ...lowest, nowMs: 10_000 }), null, 'below the lowest there is nothing');
+});

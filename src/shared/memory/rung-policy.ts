@@ -140,8 +140,8 @@ export class RungPolicy {
     const { nowMs, rung } = input;
     if (rung <= 0 || this.pressedSinceMs === null || nowMs - this.pressedSinceMs < PRESSURE_MS) return null;
     if (nowMs - this.lastMoveMs < COOL_DOWN_MS) return null;
-    const target = this.smallestFor(input.busyCells);
-    if (target >= rung) return null;
+    // Running requests that do not fit below are computed again. They would be lost with everything else if the kernel had to choose.
+    const target = Math.min(this.smallestFor(input.busyCells), rung - 1);
     return { rung: target, reason: `memory pressure: ${input.headroomBytes} bytes of headroom` };
   }
 
