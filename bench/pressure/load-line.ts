@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 /** What the server says about itself, in numbers: the gauges of `/v1/load-line`. */
 export interface Gauges {
+  headroomBytes: number;
   kvBytes: number;
   computeBytes: number;
   kvTotalTokens: number;

@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { freePort, ServerProcess } from '../peers/server-process.js';
 import { llamaServerPath } from '../peers/servers.js';
@@ -27,8 +28,9 @@ export async function startInside(
       ? { command: process.execPath, args: [entry ?? path.join('dist', 'main.js')], readyPath: '/readyz' }
       : { command: llamaServerPath(), args: ['--host', '127.0.0.1', '--no-webui'], readyPath: '/health' };
   const args = [...server.args, '--model', modelPath, '--port', String(port), ...flags];
+  const env = { PLIMSOLL_CACHE_DIR: emptyCacheFolder() };
   const wrapped = group?.wrap(server.command, args) ?? { command: server.command, args };
-  return ServerProcess.start({ name: kind, ...wrapped, port, readyPath: server.readyPath });
+  return ServerProcess.start({ name: kind, ...wrapped, env, port, readyPath: server.readyPath });
 }
 
 /**
@@ -41,4 +43,11 @@ export function warmFileCache(kind: Contestant['kind'], modelPath: string): void
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     if (entry.isFile()) readFileSync(path.join(folder, entry.name));
   }
+}
+
+/** A line that an earlier run lowered, or that this one does, is nobody else's. */
+function emptyCacheFolder(): string {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'plimsoll-bench-'));
+  process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+  return folder;
 }

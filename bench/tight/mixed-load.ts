@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type StreamedAnswer, streamCompletion } from '../load/streaming-client.js';
 import { percentile } from '../measure/statistics.js';
 import { mixedPrompt, type PromptMix } from './prompt-mix.js';
@@ -31,6 +32,8 @@ export interface MixedLoadResult {
 }
 
 const FAILURES_KEPT = 5;
+/** After a failure a client waits, as clients do; a server that is not there would be asked thousands of times. Chosen. */
+const FAILURE_PAUSE_MS = 500;
 
 /** Clients in a closed loop over one list of prompts. Failures are counted, not thrown: here they are what is measured. */
 export async function runMixedLoad(load: MixedLoad): Promise<MixedLoadResult> {
@@ -54,6 +57,7 @@ export async function runMixedLoad(load: MixedLoad): Promise<MixedLoadResult> {
         const seconds = Math.round((performance.now() - sentAtMs) / 1000);
         if (failures.length < FAILURES_KEPT)
           failures.push(`${prompt.length} tokens, after ${seconds} s: ${(error as Error).message}`);
+        await sleep(FAILURE_PAUSE_MS);
       }
     }
   };
