@@ -6,6 +6,7 @@ import { ExactCostModel } from '../shared/memory/exact-cost-model.js';
 import { type DeviceMemory, deviceMemoryOf, headroomOf } from '../shared/memory/headroom.js';
 import { planUnderLine } from '../shared/memory/lowered-line.js';
 import { DeviceGaugeWriter } from './device-gauges.js';
+import { asNamed } from './device-names.js';
 import { LiveThreads } from './live-threads.js';
 import { MemoryWatch } from './memory-watch.js';
 import type { OpenedEngine } from './open-engine.js';
@@ -28,10 +29,12 @@ export function startForward(
   post: (message: FromForward) => void,
 ): StartedForward | null {
   const loadStartMs = performance.now();
-  const memory = memoryOf(engine.devices(), data.model.devices);
+  const devices = engine.devices();
+  const options = { ...data.model, devices: asNamed(data.model.devices, devices) };
+  const memory = memoryOf(devices, options.devices);
   const watch = new MemoryWatch(memory, engine.readings());
   const live = data.liveThreads && memory === 'host' ? new LiveThreads(data.threads) : null;
-  const model = engine.loadModel(data.model, progressReporter(post, new Int32Array(data.core.control)));
+  const model = engine.loadModel(options, progressReporter(post, new Int32Array(data.core.control)));
   watch.modelLoaded(engine.readings());
   const gauges = new DeviceGaugeWriter(data.core.deviceGauges, (readings) => headroomOf(readings, memory).bytes, watch);
   const planStartMs = performance.now();

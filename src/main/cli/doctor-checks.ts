@@ -2,10 +2,10 @@
 import type { DeviceInfo, Readings } from '../../shared/engine.js';
 import { type Headroom, headroomOf } from '../../shared/memory/headroom.js';
 import { bytesText } from '../../shared/memory/plan-text.js';
+import { asNamed } from '../../workers/device-names.js';
 import { memoryOf } from '../../workers/start-forward.js';
 import { formatBytes } from '../models/disk-space.js';
 import type { DoctorFacts, EngineFacts, ModelFacts, ServerFacts, StorageFacts, SystemFacts } from './doctor-facts.js';
-import { asNamed } from './plan-device-names.js';
 
 /** *warning*: it serves, but not as well as it could; *problem*: it does not serve. */
 export type CheckStatus = 'ok' | 'warning' | 'problem';

@@ -1,11 +1,11 @@
 /** The model that would be served, as far as its file's header and the cache tell. Nothing is downloaded or loaded. */
 import type { Config } from '../../shared/config.js';
+import { asNamed } from '../../workers/device-names.js';
 import { parseModelSpec } from '../models/model-spec.js';
 import type { EngineFacts, ModelFacts } from './doctor-facts.js';
 import { exitMessage } from './exit-messages.js';
 import { readSwitch } from './flag-values.js';
 import type { Environment } from './parse.js';
-import { asNamed } from './plan-device-names.js';
 import { planFromHeader } from './plan-here.js';
 import { type PlanModelFile, storedModel } from './plan-model.js';
 import { rememberedLine } from './plan-remembered-line.js';

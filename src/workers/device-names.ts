@@ -1,4 +1,4 @@
-import type { DeviceInfo } from '../../shared/engine.js';
+import type { DeviceInfo } from '../shared/engine.js';
 
 /** The engine takes device names in any case; who compares them needs them as it writes them. Unknown ones stay as they are. */
 export function asNamed(words: readonly string[], devices: readonly DeviceInfo[]): string[] {
