@@ -4,7 +4,8 @@
 	engine engine-cuda peer bench-pipeline bench-simulate bench-serve bench-startup bench-tight bench-pressure conformance sanitize clean
 
 NODE ?= node
-LAYERS := unit addon pipeline http download supervisor model tight conformance
+# `tight` takes minutes on two cores and is asked for by itself: make test-tight.
+LAYERS := unit addon pipeline http download supervisor model conformance
 
 # Without Node.js every target would only say "node: not found".
 ifeq ($(shell command -v $(NODE) 2>/dev/null),)
@@ -47,7 +48,7 @@ test-supervisor: ## restarts after crashes, and the remembered line
 test-model: ## greedy equality and the like, with real weights
 test-tight: ## inside a small memory group; skipped where none can be made
 test-conformance: ## the load line's vectors
-$(addprefix test-,$(filter-out unit,$(LAYERS))): build test-models
+$(addprefix test-,tight $(filter-out unit,$(LAYERS))): build test-models
 	@$(NODE) scripts/build.mjs --tests
 	@$(NODE) scripts/run-tests.mjs $(@:test-%=%)
 
