@@ -14,8 +14,13 @@ const TEXT = [
   'She opened the letter, read it twice, and laughed until the candles went out.',
 ];
 
-/** `count` prompts of `leastTokens` to `mostTokens` tokens, each beginning elsewhere in the text. */
-export function makePrompts(vocabulary: Vocabulary, count: number, leastTokens = 10, mostTokens = 200): number[][] {
+/** `count` prompts of `leastTokens` to `mostTokens` tokens, each beginning elsewhere in the text; the text has ten places to begin. */
+export function makePrompts(
+  vocabulary: Vocabulary,
+  count: number,
+  leastTokens: number,
+  mostTokens = leastTokens,
+): number[][] {
   return Array.from({ length: count }, (_, index) => {
     const from = index % TEXT.length;
     const turned = [...TEXT.slice(from), ...TEXT.slice(0, from)].join('\n');
@@ -23,7 +28,6 @@ export function makePrompts(vocabulary: Vocabulary, count: number, leastTokens =
     const once = vocabulary.tokenize(turned, true, false);
     const tokens = [...once];
     while (tokens.length < length) tokens.push(...once);
-    // The second round through the text is told apart by where it ends.
     return tokens.slice(0, length);
   });
 }

@@ -19,6 +19,11 @@ export function startRealPipeline(
     config: parseConfig({ ...SETTINGS, ...settings }),
     modelPath: requireTestModel(model),
     ...extra,
+    log: (level, message) => {
+      // The pipeline recovers from a step that failed, and its answers are right all the same: without this a test would not notice.
+      if (level === 'error') throw new Error(message);
+      extra.log?.(level, message);
+    },
   });
 }
 
