@@ -129,7 +129,13 @@ async function begunStream(address: unknown, maxTokens: number): Promise<{ rest:
   return { rest };
 }
 
-const SERVE = ['--model', requireTestModel('smollm2-q4_0'), '--threads', '1', '--context-length', '4096', ...ANY_PORT];
+/** Time to finish for a stream on a machine that is busy with other things. */
+const SHUTDOWN = ['--shutdown-timeout', '200'];
+const SERVE = [
+  ...['--model', requireTestModel('smollm2-q4_0'), '--threads', '1', '--context-length', '4096'],
+  ...SHUTDOWN,
+  ...ANY_PORT,
+];
 
 t.test('SIGTERM: the running stream ends as it should, then the program does, with 0', async (t) => {
   const served = serve(t, SERVE);
