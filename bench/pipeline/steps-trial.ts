@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startPipeline, type WorkerPipeline } from '../../src/main/pipeline.js';
 import { parseConfig } from '../../src/shared/config.js';
-import type { SamplingParams } from '../../src/shared/sampling.js';
+import { GREEDY_SAMPLING, type SamplingParams } from '../../src/shared/sampling.js';
 import { busiestThreadsMs, threadTimesMs } from '../measure/thread-times.js';
 import { report } from '../measure/trial.js';
 
@@ -25,22 +25,7 @@ export interface StepsResult {
   threadShares: number[];
 }
 
-const SAMPLING: SamplingParams = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  repeatPenalty: 1,
-  frequencyPenalty: 0,
-  presencePenalty: 0,
-  penaltyLastTokens: 0,
-  seed: 0,
-  maxTokens: OUTPUT_TOKENS,
-  ignoreEos: true,
-  logprobs: -1,
-  logitBias: [],
-  grammar: '',
-};
+const SAMPLING: SamplingParams = { ...GREEDY_SAMPLING, maxTokens: OUTPUT_TOKENS, ignoreEos: true };
 
 let tokens = 0;
 let isOver = false;

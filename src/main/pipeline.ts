@@ -1,4 +1,3 @@
-import os from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../shared/config.js';
 import { PlimsollError } from '../shared/errors.js';
@@ -14,6 +13,7 @@ import type { ForwardData, ForwardReady } from '../workers/worker-messages.js';
 import { finishError } from './finish-error.js';
 import { type LoadLineView, loadLineView } from './load-line-view.js';
 import type { GenerationListener, GenerationRequest, Pipeline, SampledToken } from './pipeline-types.js';
+import { planFlags, planThreads } from './plan-settings.js';
 import { SubmitWriter } from './submit-writer.js';
 import { TokenReader } from './token-reader.js';
 import { type WatchLimits, WorkerSet } from './worker-set.js';
@@ -76,7 +76,7 @@ function forwardData(
   { config, modelPath, fake, lineFraction, fixedContext }: PipelineOptions,
   core: ForwardData['core'],
 ): ForwardData {
-  const threads = config.threads === 'auto' ? os.availableParallelism() : config.threads;
+  const threads = planThreads(config);
   return {
     core,
     fake: fake ?? null,
@@ -87,18 +87,7 @@ function forwardData(
       useMmap: true,
       useMlock: false,
     },
-    flags: {
-      contextTokens: config.contextTokens,
-      runningCap: config.maxRunningRequests,
-      chunkTokens: config.chunkTokens,
-      memFraction: config.memoryFraction,
-      maxTotalTokens: config.maxTotalTokens,
-      layout: config.kvLayout,
-      keyType: config.kvType,
-      valueType: config.kvType,
-      flashAttention: config.flashAttention,
-      prefixCache: config.prefixCache,
-    },
+    flags: planFlags(config),
     lineFraction: lineFraction ?? 1,
     threads,
     promptThreads: threads,

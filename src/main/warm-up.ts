@@ -1,22 +1,7 @@
-import type { SamplingParams } from '../shared/sampling.js';
+import { GREEDY_SAMPLING, type SamplingParams } from '../shared/sampling.js';
 import type { Pipeline } from './pipeline-types.js';
 
-const ONE_TOKEN: SamplingParams = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  repeatPenalty: 1,
-  frequencyPenalty: 0,
-  presencePenalty: 0,
-  penaltyLastTokens: 0,
-  seed: 0,
-  maxTokens: 1,
-  ignoreEos: true,
-  logprobs: -1,
-  logitBias: [],
-  grammar: '',
-};
+const ONE_TOKEN: SamplingParams = { ...GREEDY_SAMPLING, maxTokens: 1, ignoreEos: true };
 /** Tokens of the throw-away prompt: more than one, so that the prompt path is warm too. Chosen: small beside any start-up. */
 const PROMPT_TOKENS = 8;
 

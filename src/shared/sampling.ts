@@ -23,6 +23,24 @@ export interface SamplingParams {
   grammar: string;
 }
 
+/** The likeliest token each time, one token at most, nothing else switched on: what other settings start from. */
+export const GREEDY_SAMPLING: Readonly<SamplingParams> = Object.freeze({
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  repeatPenalty: 1,
+  frequencyPenalty: 0,
+  presencePenalty: 0,
+  penaltyLastTokens: 0,
+  seed: 0,
+  maxTokens: 1,
+  ignoreEos: false,
+  logprobs: -1,
+  logitBias: [],
+  grammar: '',
+});
+
 const bits = new Float32Array(1);
 const bitsAsInt = new Int32Array(bits.buffer);
 

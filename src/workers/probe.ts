@@ -7,7 +7,7 @@ import {
   START_WORDS,
 } from '../shared/batch-wire.js';
 import { type ContextSpec, type Engine, EngineError } from '../shared/engine.js';
-import { encodeSampling, type SamplingParams } from '../shared/sampling.js';
+import { encodeSampling, GREEDY_SAMPLING, type SamplingParams } from '../shared/sampling.js';
 import { STEP_OUT, STEP_STATUS, stepOutputWords } from '../shared/step-output.js';
 
 /** A first, small chunk tells how long the whole one would take. Chosen: quick even for a large model on a slow machine. */
@@ -27,22 +27,7 @@ export interface ProbeRun {
   failure: string | null;
 }
 
-const GREEDY: SamplingParams = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  repeatPenalty: 1,
-  frequencyPenalty: 0,
-  presencePenalty: 0,
-  penaltyLastTokens: 0,
-  seed: 0,
-  maxTokens: 1,
-  ignoreEos: true,
-  logprobs: -1,
-  logitBias: [],
-  grammar: '',
-};
+const GREEDY: SamplingParams = { ...GREEDY_SAMPLING, maxTokens: 1, ignoreEos: true };
 
 /**
  * Runs the largest planned step for real on the context that stands: a prompt chunk of one sequence and one token of each other, all

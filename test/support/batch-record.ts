@@ -12,25 +12,10 @@ import {
   START,
   START_WORDS,
 } from '../../src/shared/batch-wire.js';
-import { encodeSampling, type SamplingParams } from '../../src/shared/sampling.js';
+import { encodeSampling, GREEDY_SAMPLING, type SamplingParams } from '../../src/shared/sampling.js';
 import { SAMPLE, SAMPLE_WORDS, STEP_OUT, STEP_OUT_HEADER_WORDS } from '../../src/shared/step-output.js';
 
-export const GREEDY: SamplingParams = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  repeatPenalty: 1,
-  frequencyPenalty: 0,
-  presencePenalty: 0,
-  penaltyLastTokens: 0,
-  seed: 0,
-  maxTokens: 1 << 30,
-  ignoreEos: false,
-  logprobs: -1,
-  logitBias: [],
-  grammar: '',
-};
+export const GREEDY: SamplingParams = { ...GREEDY_SAMPLING, maxTokens: 1 << 30, ignoreEos: false };
 
 export interface RecordPlan {
   stepId: number;

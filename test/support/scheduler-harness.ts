@@ -10,7 +10,7 @@ import {
 import type { ContextSpec } from '../../src/shared/engine.js';
 import { startWordsMax } from '../../src/shared/pipeline-buffers.js';
 import { RESULT, RESULT_HEADER_WORDS, RESULT_SAMPLE_WORDS } from '../../src/shared/result-wire.js';
-import { encodeSampling, type SamplingParams } from '../../src/shared/sampling.js';
+import { encodeSampling, GREEDY_SAMPLING, type SamplingParams } from '../../src/shared/sampling.js';
 import type { SchedulerLimits } from '../../src/shared/scheduler/limits.js';
 import type { RequestSpec } from '../../src/shared/scheduler/request.js';
 import { Scheduler } from '../../src/shared/scheduler/scheduler.js';
@@ -28,22 +28,7 @@ import { FINISH_CODE, NOTICE_KIND } from '../../src/shared/token-wire.js';
 import { FakeEngine } from '../../src/workers/fake-engine.js';
 import type { FakeEngineOptions } from '../../src/workers/fake-options.js';
 
-export const GREEDY: SamplingParams = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  repeatPenalty: 1,
-  frequencyPenalty: 0,
-  presencePenalty: 0,
-  penaltyLastTokens: 0,
-  seed: 0,
-  maxTokens: 16,
-  ignoreEos: false,
-  logprobs: -1,
-  logitBias: [],
-  grammar: '',
-};
+export const GREEDY: SamplingParams = { ...GREEDY_SAMPLING, maxTokens: 16, ignoreEos: false };
 
 export const LIMITS: SchedulerLimits = {
   layout: 'shared',

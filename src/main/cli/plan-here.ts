@@ -13,8 +13,8 @@ import type { PlanInput } from '../../shared/memory/plan-types.js';
 import { whatWouldChange } from '../../shared/memory/what-changes.js';
 import { MemoryWatch } from '../../workers/memory-watch.js';
 import { memoryOf, uncountedWeights } from '../../workers/start-forward.js';
+import { planFlags, planThreads } from '../plan-settings.js';
 import type { PlanModelFile } from './plan-model.js';
-import { planFlags, planThreads } from './plan-settings.js';
 import type { PlannedEntry } from './plan-table.js';
 
 const LIMIT_SOURCE: Record<HeadroomSource, string> = {

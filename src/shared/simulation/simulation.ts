@@ -1,7 +1,7 @@
 import { BATCH_HEADER, NOTICE, NOTICE_WORDS } from '../batch-wire.js';
 import { headroomOf } from '../memory/headroom.js';
 import { RESULT, RESULT_HEADER_WORDS, RESULT_SAMPLE, RESULT_SAMPLE_WORDS } from '../result-wire.js';
-import { encodeSampling } from '../sampling.js';
+import { encodeSampling, GREEDY_SAMPLING } from '../sampling.js';
 import { SAMPLE_FLAGS_DONE } from '../step-output.js';
 import { NOTICE_KIND } from '../token-wire.js';
 import { SimulatedCrash, type SimulatedDevice } from './device.js';
@@ -112,7 +112,7 @@ export class Simulation {
     this.parts.overlap.scheduler.submit({
       id,
       promptTokens: work.promptTokens,
-      sampling: encodeSampling({ ...GREEDY, maxTokens: work.maxTokens }),
+      sampling: encodeSampling({ ...GREEDY_SAMPLING, maxTokens: work.maxTokens }),
       maxTokens: work.maxTokens,
       penaltyLastTokens: 0,
       priority: work.priority,
@@ -266,19 +266,3 @@ export class Simulation {
     };
   }
 }
-
-const GREEDY = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  repeatPenalty: 1,
-  frequencyPenalty: 0,
-  presencePenalty: 0,
-  penaltyLastTokens: 0,
-  seed: 0,
-  ignoreEos: false,
-  logprobs: -1,
-  logitBias: [],
-  grammar: '',
-};

@@ -1,7 +1,7 @@
 /** A plan's question, out of the settings: as serve asks it. */
 import os from 'node:os';
-import type { Config } from '../../shared/config.js';
-import type { PlanFlags } from '../../shared/memory/plan-types.js';
+import type { Config } from '../shared/config.js';
+import type { PlanFlags } from '../shared/memory/plan-types.js';
 
 export function planFlags(config: Config): PlanFlags {
   return {
