@@ -24,8 +24,6 @@ const DRAIN_RECORDS = 256;
 const READ_WAIT_MS = 250;
 /** Steps that follow each other faster than this are taken together: a wake-up costs the forward worker more than such a step. Chosen. */
 const BUSY_INTERVAL_MS = 1;
-/** Inter-token latency that running requests keep while prompts are computed. Chosen: faster than reading, slow enough to prefill. */
-const TARGET_ITL_MS = 150;
 /** Cancelled requests leave within a step or two. Chosen. */
 const CANCEL_GRACE_MS = 2_000;
 
@@ -97,7 +95,8 @@ function forwardData(
   };
 }
 
-function limitsOf(config: Config, ready: ForwardReady): SchedulerLimits {
+/** What the scheduler keeps to, from the settings and the context that stands. */
+export function limitsOf(config: Config, ready: ForwardReady): SchedulerLimits {
   const { plan, model, context, ladder, probe } = ready;
   return {
     layout: plan.layout,
@@ -113,7 +112,7 @@ function limitsOf(config: Config, ready: ForwardReady): SchedulerLimits {
     // Main bounds the queue; the scheduler's bound is the second of the pair, with room for preempted requests.
     waitingMax: config.maxQueuedRequests + 2 * plan.runningCap,
     startWords: startWordsMax(plan.contextTokens),
-    targetItlMicros: TARGET_ITL_MS * 1000,
+    targetItlMicros: config.targetItlMs * 1000,
   };
 }
 

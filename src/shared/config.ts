@@ -17,6 +17,8 @@ const CHUNK_TOKENS_MAX = 32 * 1024;
 const CHUNK_TOKENS_MIN = 16;
 /** The engine rounds KV cells to 256. */
 const POOL_TOKENS_MIN = 256;
+/** A minute: it holds nothing back any more, and longer ones are mistakes in the unit. Chosen. */
+const TARGET_ITL_MS_MAX = 60_000;
 /** A day: longer waits are mistakes in the unit. Chosen. */
 const WAIT_MS_MAX = 24 * 60 * 60 * 1000;
 
@@ -61,6 +63,11 @@ const schema = z.strictObject({
   chunkTokens: autoOr(whole(CHUNK_TOKENS_MIN, CHUNK_TOKENS_MAX))
     .default('auto')
     .describe(`auto or tokens from ${CHUNK_TOKENS_MIN} to ${CHUNK_TOKENS_MAX}`),
+  /**
+   * Inter-token latency that running requests keep while prompts are computed: sets how much of a prompt a step takes beside them.
+   * Chosen: faster than reading, slow enough to prefill.
+   */
+  targetItlMs: whole(1, TARGET_ITL_MS_MAX).default(150).describe(`milliseconds from 1 to ${TARGET_ITL_MS_MAX}`),
   /** Requests that may wait for a slot; more get 429. Chosen: minutes of work on any machine this runs on. */
   maxQueuedRequests: whole(0, 65_536).default(512).describe('an integer from 0 to 65536'),
   /** Longest wait for a slot or for memory. Chosen: half of the ten minutes after which the usual clients give up. */

@@ -66,6 +66,7 @@ const EXAMPLES: Record<string, [text: string, key: ConfigKey, value: unknown]> =
   'max-queued-requests': ['7', 'maxQueuedRequests', 7],
   'queue-timeout': ['1.5', 'queueTimeoutMs', 1500],
   'chunked-prefill-size': ['2k', 'chunkTokens', 2048],
+  'target-itl-ms': ['50', 'targetItlMs', 50],
   'disable-radix-cache': ['', 'prefixCache', false],
   'disable-overlap-schedule': ['', 'overlapSchedule', false],
   'context-length': ['32K', 'contextTokens', 32_768],
@@ -163,6 +164,8 @@ t.test('a wrong value: flag, what was got, what is allowed', async (t) => {
     '--max-running-requests: got "many", allowed: auto or an integer from 1 to 256',
   );
   t.equal(usage('--context-length 4x'), '--context-length: got "4x", allowed: auto or tokens from 16 to 16777216');
+  t.equal(usage('--target-itl-ms 0'), '--target-itl-ms: got "0", allowed: milliseconds from 1 to 60000');
+  t.equal(usage('--target-itl-ms fast'), '--target-itl-ms: got "fast", allowed: milliseconds from 1 to 60000');
   t.equal(usage('--gpu-layers -1'), '--gpu-layers: got "-1", allowed: all or an integer from 0 to 65536');
   t.equal(
     usage('--queue-timeout soon'),

@@ -68,7 +68,7 @@ export function buildCommand(name: CommandName, write: (text: string) => void): 
 function defaultOf(flag: Flag): string {
   const value = parseConfig()[flag.key];
   if (flag.value === null || value === null || value === 'auto' || typeof value === 'object' || value === -1) return '';
-  return ` (${flag.key.endsWith('Ms') ? Number(value) / 1000 : value})`;
+  return ` (${flag.value === 'seconds' ? Number(value) / 1000 : value})`;
 }
 
 function commandList(): string {

@@ -146,6 +146,14 @@ export const FLAGS: readonly Flag[] = [
     help: 'prompt tokens of one step',
   },
   {
+    key: 'targetItlMs',
+    name: 'target-itl-ms',
+    value: 'ms',
+    read: read.readNumber,
+    group: 'Scheduling',
+    help: 'time between tokens that prompts leave to others',
+  },
+  {
     key: 'prefixCache',
     name: 'disable-radix-cache',
     value: null,

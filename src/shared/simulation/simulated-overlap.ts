@@ -1,3 +1,4 @@
+import { parseConfig } from '../config.js';
 import { RUNG_NONE } from '../context-wire.js';
 import type { ContextRung } from '../memory/context-ladder.js';
 import type { Plan } from '../memory/plan-types.js';
@@ -8,8 +9,8 @@ import { Scheduler } from '../scheduler/scheduler.js';
 
 /** As the overlap worker has it: how often the ladder is looked at when nobody waits for it. */
 const RUNG_CHECK_MS = 100;
-/** As the pipeline has it. */
-const TARGET_ITL_MICROS = 150_000;
+/** As the pipeline has it where nothing is said. */
+const TARGET_ITL_MICROS = parseConfig().targetItlMs * 1000;
 
 export interface OverlapInput {
   plan: Plan;
