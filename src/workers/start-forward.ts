@@ -11,6 +11,7 @@ import { LiveThreads } from './live-threads.js';
 import { MemoryWatch } from './memory-watch.js';
 import type { OpenedEngine } from './open-engine.js';
 import { NO_PROBE, probeContext } from './probe-context.js';
+import { refuseBeforeLoading } from './refuse-before-loading.js';
 import type { ForwardData, ForwardReady, FromForward } from './worker-messages.js';
 
 /** Progress is reported at most this often: the bar needs no more, and each report is a message. Chosen. */
@@ -22,7 +23,7 @@ export interface StartedForward {
   live: LiveThreads | null;
 }
 
-/** Load → measure → plan → create the context. Returns null after it has told main of a refusal. @throws EngineError. */
+/** Look at the file → load → measure → plan → create the context. Returns null after it has told main of a refusal. @throws EngineError. */
 export function startForward(
   { engine, vocabularyOf }: OpenedEngine,
   data: ForwardData,
@@ -32,7 +33,13 @@ export function startForward(
   const devices = engine.devices();
   const options = { ...data.model, devices: asNamed(data.model.devices, devices) };
   const memory = memoryOf(devices, options.devices);
-  const watch = new MemoryWatch(memory, engine.readings());
+  const before = engine.readings();
+  const hopeless = refuseBeforeLoading({ ...data, ...options, memory, readings: before });
+  if (hopeless !== null) {
+    post({ type: 'refused', refusal: hopeless });
+    return null;
+  }
+  const watch = new MemoryWatch(memory, before);
   const live = data.liveThreads && memory === 'host' ? new LiveThreads(data.threads) : null;
   const model = engine.loadModel(options, progressReporter(post, new Int32Array(data.core.control)));
   watch.modelLoaded(engine.readings());

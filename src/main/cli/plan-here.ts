@@ -3,7 +3,6 @@ import os from 'node:os';
 import type { Config } from '../../shared/config.js';
 import { type DeviceInfo, type Engine, EngineError, type Readings } from '../../shared/engine.js';
 import { AnalyticCostModel } from '../../shared/memory/analytic-cost-model.js';
-import { MIB } from '../../shared/memory/constants.js';
 import type { CostModel } from '../../shared/memory/cost-model.js';
 import { ExactCostModel } from '../../shared/memory/exact-cost-model.js';
 import { type DeviceMemory, type HeadroomSource, hostHeadroomOf } from '../../shared/memory/headroom.js';
@@ -12,6 +11,7 @@ import { bytesText } from '../../shared/memory/plan-text.js';
 import type { PlanInput } from '../../shared/memory/plan-types.js';
 import { whatWouldChange } from '../../shared/memory/what-changes.js';
 import { MemoryWatch } from '../../workers/memory-watch.js';
+import { asServing, SERVER_BYTES } from '../../workers/refuse-before-loading.js';
 import { memoryOf, uncountedWeights } from '../../workers/start-forward.js';
 import { planFlags, planThreads } from '../plan-settings.js';
 import type { PlanModelFile } from './plan-model.js';
@@ -22,12 +22,6 @@ const LIMIT_SOURCE: Record<HeadroomSource, string> = {
   system: 'the limit is the RAM of this machine',
   cgroup: "the limit is the cgroup's",
 };
-
-/**
- * What a server has beyond the process that makes this plan: HTTP, worker threads, its supervisor. Measured inside control groups of 400
- * and 700 MiB: 33 to 42 MiB; without the supervisor 25 to 28.
- */
-const SERVER_BYTES = 40 * MIB;
 
 export interface PlanHere {
   config: Config;
@@ -109,16 +103,6 @@ export function planFromHeader(machine: MachineHere, asked: PlanHere, why: strin
     flags: planFlags(config),
   });
   return { ...entry, notes: [`estimated from the header of the file: ${why}`, ...(entry.notes ?? [])] };
-}
-
-/** The readings as they will be once the server's own processes are there. */
-function asServing(readings: Readings): Readings {
-  return {
-    ...readings,
-    systemAvailableBytes: Math.max(0, readings.systemAvailableBytes - SERVER_BYTES),
-    cgroupUsedBytes: readings.cgroupUsedBytes + SERVER_BYTES,
-    processFootprintBytes: readings.processFootprintBytes + SERVER_BYTES,
-  };
 }
 
 function threadsOf(config: Config) {

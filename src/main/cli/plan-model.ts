@@ -1,9 +1,9 @@
 /** The model of a plan: its shape from the header of its file, here or on the Hub. Weights are never read. */
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
-import { type ByteSource, GgufFormatError } from '../../shared/memory/gguf-cursor.js';
-import { type GgufHeader, readGgufHeader } from '../../shared/memory/gguf-header.js';
+import { GgufFormatError } from '../../shared/memory/gguf-cursor.js';
+import type { GgufHeader } from '../../shared/memory/gguf-header.js';
 import { type ModelShape, shapeOfHeader } from '../../shared/memory/model-shape.js';
+import { modelParts, readModelHeader } from '../../workers/model-file.js';
 import { checkGgufFile } from '../models/gguf-file.js';
 import { ModelError } from '../models/model-error.js';
 import { resolveModel } from '../models/resolve-model.js';
@@ -17,8 +17,6 @@ export interface PlanModelFile {
   path: string | null;
   shape: ModelShape;
 }
-
-const SPLIT = /-(\d{5})-of-(\d{5})\.gguf$/i;
 
 /**
  * The model that `text` names. One that is not downloaded is read from the Hub as far as its header goes.
@@ -51,16 +49,16 @@ async function storedPath(text: string, env: Environment): Promise<string | null
 
 /** Of a file, or of all parts of a split one. @throws ModelError, CliError. */
 export async function readFileShape(path: string): Promise<ModelShape> {
-  const parts = partsOf(path);
-  let weightsBytes = 0;
-  let first: GgufHeader | null = null;
-  for (const part of parts) {
-    await checkGgufFile(part);
-    const { header, sizeBytes } = readHeaderOf(part);
-    first ??= header;
-    weightsBytes += header.tensorBytes ?? sizeBytes - header.headerBytes;
+  const { paths, index } = modelParts(path);
+  if (index !== 1) throw new CliError(EXIT_FAILED, `${path} is part ${index} of ${paths.length}: name the first`);
+  for (const part of paths) await checkGgufFile(part);
+  try {
+    const { header, weightsBytes } = readModelHeader(paths);
+    return asShape(path, header, weightsBytes);
+  } catch (error) {
+    if (!(error instanceof GgufFormatError)) throw error;
+    throw new CliError(EXIT_FAILED, `${path} is damaged: ${error.message}`);
   }
-  return asShape(path, first as GgufHeader, weightsBytes);
 }
 
 /** Words for a header that lacks what a plan needs. */
@@ -70,49 +68,5 @@ export function asShape(name: string, header: GgufHeader, weightsBytes: number):
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     throw new CliError(EXIT_FAILED, `${name} cannot be planned for: ${error.message}`);
-  }
-}
-
-/** @throws CliError where `path` is a later part. */
-function partsOf(path: string): string[] {
-  const split = SPLIT.exec(path);
-  if (split === null) return [path];
-  const [ending, index, count] = split;
-  if (Number(index) !== 1) {
-    throw new CliError(EXIT_FAILED, `${path} is part ${Number(index)} of ${Number(count)}: name the first`);
-  }
-  const stem = path.slice(0, -ending.length);
-  return Array.from({ length: Number(count) }, (_, i) => `${stem}-${String(i + 1).padStart(5, '0')}-of-${count}.gguf`);
-}
-
-function readHeaderOf(path: string): { header: GgufHeader; sizeBytes: number } {
-  const file = openSync(path, 'r');
-  try {
-    const source = new FileSource(file);
-    return { header: readGgufHeader(source), sizeBytes: source.sizeBytes };
-  } catch (error) {
-    if (!(error instanceof GgufFormatError)) throw error;
-    throw new CliError(EXIT_FAILED, `${path} is damaged: ${error.message}`);
-  } finally {
-    closeSync(file);
-  }
-}
-
-class FileSource implements ByteSource {
-  readonly sizeBytes: number;
-
-  constructor(private readonly file: number) {
-    this.sizeBytes = fstatSync(file).size;
-  }
-
-  read(offset: number, lengthBytes: number): Uint8Array {
-    const bytes = new Uint8Array(Math.max(0, Math.min(lengthBytes, this.sizeBytes - offset)));
-    let filled = 0;
-    while (filled < bytes.length) {
-      const got = readSync(this.file, bytes, filled, bytes.length - filled, offset + filled);
-      if (got === 0) break;
-      filled += got;
-    }
-    return bytes.subarray(0, filled);
   }
 }
