@@ -116,13 +116,14 @@ export function limitsOf(config: Config, ready: ForwardReady): SchedulerLimits {
   };
 }
 
-function ladderLimits({ plan, ladder }: ForwardReady, idleReleaseMs: number): RungLimits {
+function ladderLimits({ plan, ladder, memory }: ForwardReady, idleReleaseMs: number): RungLimits {
   const cellsOfPlan = plan.layout === 'shared' ? plan.cells : plan.cells * plan.spec.sequences;
   return {
     rungs: ladder.map(({ cells, bytes }) => ({ cells, bytes })),
     cellBytes: plan.cost.kvBytes / cellsOfPlan,
     marginBytes: plan.arithmetic.marginBytes,
     idleReleaseMs,
+    isSharedMemory: memory !== 'discrete',
   };
 }
 
@@ -172,6 +173,7 @@ export class WorkerPipeline implements Pipeline {
     workers.start(rings, {
       limits,
       ladder: ladderLimits(ready, config.idleReleaseMs),
+      memory: ready.memory,
       rung: ready.rung,
       epoch: ready.epoch,
       overlap: config.overlapSchedule,

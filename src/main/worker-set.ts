@@ -61,7 +61,7 @@ export class WorkerSet {
     private readonly limits: WatchLimits = WATCH_DEFAULTS,
   ) {
     this.control = new Int32Array(core.control);
-    const overlapData: OverlapData = { core };
+    const overlapData: OverlapData = { core, fake: data.fake };
     this.forward = new Worker(new URL('../workers/forward-worker.js', import.meta.url), {
       name: 'plimsoll-forward',
       workerData: data,

@@ -12,8 +12,14 @@ export const CONTROL = {
   forwardState: 5,
   /** 1 while the forward worker is inside the engine: its heartbeat may then be old. */
   forwardInEngine: 6,
+  /** The rung to rebuild the context on when memory ran out under the aborted decode (`rescueWord`); 0: none was asked for. */
+  rescue: 7,
 } as const;
 export const CONTROL_WORDS = 16;
+
+/** Every rung, RUNG_NONE included, as a word that is not 0. */
+export const rescueWord = (rung: number): number => rung + 2;
+export const rescuedRung = (word: number): number => word - 2;
 
 export const STOP = { run: 0, now: 1 } as const;
 export const PEER_STATE = { starting: 0, running: 1, ended: 2, dead: 3 } as const;

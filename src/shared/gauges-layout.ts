@@ -64,6 +64,9 @@ export const SCHEDULER_GAUGES = [
   'preemptions',
   'prefixHitTokens',
   'prefixLookupTokens',
+  /** Headroom as the overlap worker read it last, and what will be left of it in a moment if it goes on falling. */
+  'liveHeadroomBytes',
+  'foreseenHeadroomBytes',
   /** Microseconds of the last schedule() call. */
   'lastScheduleMicros',
 ] as const;

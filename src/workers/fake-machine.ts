@@ -1,5 +1,5 @@
 import type { ModelInfo, Readings } from '../shared/engine.js';
-import type { FakeDelay } from './fake-delay.js';
+import { FakeDelay } from './fake-delay.js';
 import { FAKE_CONTROL, type FakeEngineOptions } from './fake-options.js';
 import { FAKE_CHAT_TEMPLATE, FAKE_VOCABULARY_SIZE } from './fake-vocabulary.js';
 
@@ -29,6 +29,15 @@ export function fakeModelInfo(options: FakeEngineOptions): ModelInfo {
     canTrim: options.canTrim,
     chatTemplate: FAKE_CHAT_TEMPLATE,
     metadata: { 'general.architecture': 'fake', 'general.name': 'fake' },
+  };
+}
+
+/** What a test steers live, and nothing else: the overlap worker has no engine to ask. */
+export function fakeHostReader(control: SharedArrayBuffer | null): () => Partial<Readings> {
+  const live = new FakeDelay(control);
+  return () => {
+    const systemAvailableMib = live.readOverride(FAKE_CONTROL.systemAvailableMib);
+    return systemAvailableMib === 0 ? {} : { systemAvailableBytes: systemAvailableMib * 2 ** 20 };
   };
 }
 

@@ -1,8 +1,8 @@
 import { BATCH_HEADER, BATCH_HEADER_WORDS, NOTICE_WORDS, OP_WORDS, SEGMENT_WORDS } from '../shared/batch-wire.js';
 import { CONTEXT_HEADER, CONTEXT_HEADER_WORDS, CONTEXT_RECORD_TYPE, RUNG_NONE } from '../shared/context-wire.js';
-import { CONTROL, STOP } from '../shared/control-layout.js';
+import { CONTROL, rescuedRung, STOP } from '../shared/control-layout.js';
 import type { Doorbell } from '../shared/doorbell.js';
-import { type ContextSpec, type Engine, EngineError } from '../shared/engine.js';
+import { type ContextInfo, type ContextSpec, type Engine, EngineError } from '../shared/engine.js';
 import { heartbeatNow } from '../shared/heartbeat.js';
 import { bellOf, type CoreBuffers, type RingBuffers } from '../shared/pipeline-buffers.js';
 import { RingConsumer } from '../shared/ring.js';
@@ -183,12 +183,24 @@ export class ForwardLoop {
 
   private rebuildContext(reason: string): void {
     if (Atomics.load(this.control, CONTROL.stop) === STOP.now) throw new Stopped();
-    this.report('error', `a step failed (${reason}): its results are discarded and the context is made anew`);
     this.hadLiveSequences = false;
-    const context = this.contexts.rebuild();
+    const rescue = Atomics.exchange(this.control, CONTROL.rescue, 0);
+    let context: ContextInfo | null;
+    if (rescue === 0) {
+      this.report('error', `a step failed (${reason}): its results are discarded and the context is made anew`);
+      context = this.contexts.rebuild();
+    } else {
+      Atomics.store(this.control, CONTROL.abortDecode, 0);
+      context = this.contexts.move(rescuedRung(rescue), []).context;
+      this.report(
+        'warn',
+        `memory ran out under a step: it is given up, and the context has ${context?.cells ?? 0} cells`,
+      );
+    }
     this.epoch = (this.epoch + 1) | 0;
     this.gauges.context(context, this.epoch);
-    this.publisher.context(this.epoch, this.contexts.rung, context.cells, []);
+    this.gauges.refreshNow(this.engine, performance.now());
+    this.publisher.context(this.epoch, this.contexts.rung, context?.cells ?? 0, []);
   }
 
   private moveContext(words: Int32Array, at: number): void {

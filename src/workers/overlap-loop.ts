@@ -1,10 +1,11 @@
 import { BATCH_RECORD_TYPE } from '../shared/batch-wire.js';
 import { CONTEXT_HEADER, CONTEXT_HEADER_WORDS, CONTEXT_RECORD_TYPE, RUNG_NONE } from '../shared/context-wire.js';
-import { CONTROL, STOP } from '../shared/control-layout.js';
+import { CONTROL, rescueWord, STOP } from '../shared/control-layout.js';
 import type { Doorbell } from '../shared/doorbell.js';
 import { GaugeReader, GaugeWriter } from '../shared/gauges.js';
-import { DEVICE_GAUGES, type DeviceGauge, SCHEDULER_GAUGES, type SchedulerGauge } from '../shared/gauges-layout.js';
+import { DEVICE_GAUGES, SCHEDULER_GAUGES, type SchedulerGauge } from '../shared/gauges-layout.js';
 import { heartbeatNow } from '../shared/heartbeat.js';
+import type { DeviceMemory } from '../shared/memory/headroom.js';
 import { type RungInput, type RungLimits, RungPolicy } from '../shared/memory/rung-policy.js';
 import { bellOf, type CoreBuffers, type RingBuffers } from '../shared/pipeline-buffers.js';
 import { RESULT, RESULT_HEADER_WORDS, RESULT_TYPE } from '../shared/result-wire.js';
@@ -12,7 +13,9 @@ import { RingConsumer, RingProducer } from '../shared/ring.js';
 import { SAMPLING } from '../shared/sampling-wire.js';
 import type { SchedulerLimits } from '../shared/scheduler/limits.js';
 import { Scheduler } from '../shared/scheduler/scheduler.js';
+import { STEP_STATUS } from '../shared/step-output.js';
 import { SUBMIT, SUBMIT_FLAG, SUBMIT_HEADER_WORDS, SUBMIT_TYPE } from '../shared/submit-wire.js';
+import { LiveMemory, type ReadHost } from './live-memory.js';
 
 /** Records in flight: one that runs and one that waits for it. More would only delay cancels and new requests. */
 const IN_FLIGHT_MAX = 2;
@@ -33,6 +36,7 @@ export interface OverlapOptions {
   /** Of the context that stands; the others of the ladder differ in their cells alone. */
   limits: SchedulerLimits;
   ladder: RungLimits;
+  memory: DeviceMemory;
   rung: number;
   epoch: number;
   /** False: schedule and forward in lock step. */
@@ -54,12 +58,14 @@ export class OverlapLoop {
   private readonly gauges: GaugeWriter<SchedulerGauge>;
   private readonly scheduler: Scheduler;
   private readonly rungs: RungPolicy;
-  private readonly device: GaugeReader<DeviceGauge>;
+  private readonly live: LiveMemory;
   private readonly inFlightMax: number;
   private rung: number;
   private epoch: number;
   /** A context record is on its way: nothing is planned until its answer. */
   private isMoving = false;
+  /** The step in flight was told to give up, and the context to fall to this rung. */
+  private rescueRung: number | null = null;
   private rungCheckAtMs = 0;
   /** When the oldest step in flight began to run. */
   private stepStartMs = 0;
@@ -72,6 +78,7 @@ export class OverlapLoop {
     private readonly options: OverlapOptions,
     /** Why the context moves, for the log: this thread has none. */
     private readonly report: (message: string) => void,
+    readHost: ReadHost,
   ) {
     this.control = new Int32Array(core.control);
     this.bell = bellOf(core, 'overlap');
@@ -82,7 +89,7 @@ export class OverlapLoop {
     this.gauges = new GaugeWriter(core.schedulerGauges, SCHEDULER_GAUGES);
     this.scheduler = new Scheduler(options.limits, options.epoch);
     this.rungs = new RungPolicy(options.ladder, performance.now());
-    this.device = new GaugeReader(core.deviceGauges, DEVICE_GAUGES);
+    this.live = new LiveMemory(new GaugeReader(core.deviceGauges, DEVICE_GAUGES), options.memory, readHost);
     this.rung = options.rung;
     this.epoch = options.epoch;
     this.inFlightMax = options.overlap ? IN_FLIGHT_MAX : 1;
@@ -96,6 +103,7 @@ export class OverlapLoop {
       const seen = this.bell.read();
       this.takeResults();
       this.takeRequests();
+      this.watchMemory(performance.now());
       const waitMs = this.planDelayMs(performance.now());
       if (waitMs === 0 && this.planStep()) continue;
       if (this.isResultNear() && this.bell.spin(seen, SPIN_STEP_MICROS / 1000)) continue;
@@ -142,6 +150,8 @@ export class OverlapLoop {
       if (record.type === RESULT_TYPE.context) {
         this.takeContext(words, at);
       } else {
+        // Given up as it was told: the forward worker tells of the context it has made instead.
+        if (words[at + RESULT.status] === STEP_STATUS.aborted) this.rescueRung = null;
         this.scheduler.applyResult(words, at);
         this.stepStartMs = performance.now();
       }
@@ -156,15 +166,45 @@ export class OverlapLoop {
     const carriedAt = at + RESULT_HEADER_WORDS;
     const carried = Array.from(words.subarray(carriedAt, carriedAt + words[at + RESULT.sampleCount]));
     const limits = { ...this.options.limits, cells: words[at + RESULT.contextTokens] || this.options.limits.cells };
-    if (!this.isMoving) this.scheduler.applyContext(limits, this.epoch);
-    else if (this.rung !== RUNG_NONE) this.scheduler.enterContext(limits, this.epoch, carried);
+    if (this.rung === RUNG_NONE) this.scheduler.putAway();
+    else if (this.isMoving) this.scheduler.enterContext(limits, this.epoch, carried);
+    else this.scheduler.applyContext(limits, this.epoch);
     this.isMoving = false;
+  }
+
+  /** While a step runs nothing else may stop memory from running out: then the step is given up, and the context falls. */
+  private watchMemory(nowMs: number): void {
+    if (!this.live.refresh(nowMs)) return;
+    const { scheduler } = this;
+    if (scheduler.inFlightCount === 0 || this.isMoving || this.rescueRung !== null) return;
+    const ranMs = nowMs - this.stepStartMs;
+    const leftMs = scheduler.currentStepMicros / 1000 - ranMs;
+    // One that runs longer than expected may take as long again.
+    const busyMs = leftMs > 0 ? leftMs : ranMs;
+    const move = this.rungs.rescue(this.rungInput(nowMs), busyMs);
+    if (!move) return;
+    this.report(`the running step is given up: ${move.reason}`);
+    this.rescueRung = move.rung;
+    Atomics.store(this.control, CONTROL.rescue, rescueWord(move.rung));
+    Atomics.store(this.control, CONTROL.abortDecode, 1);
+  }
+
+  /** The step ended before it saw that it should give up: the context falls in order, with what can be carried. */
+  private withdrawRescue(rung: number): void {
+    this.rescueRung = null;
+    Atomics.store(this.control, CONTROL.abortDecode, 0);
+    Atomics.store(this.control, CONTROL.rescue, 0);
+    this.sendContext(rung, 0);
   }
 
   /** Moves the context when its policy says so. Called with the plan's wish known. True: a move is wanted, and waits or is on its way. */
   private moveContext(nowMs: number): boolean {
     if (this.isMoving) return true;
     const { scheduler } = this;
+    if (this.rescueRung !== null) {
+      if (scheduler.inFlightCount === 0) this.withdrawRescue(this.rescueRung);
+      return true;
+    }
     const isUrgent = scheduler.wantedCells > 0 || (this.rung === RUNG_NONE && scheduler.activeCount > 0);
     if (!isUrgent && nowMs < this.rungCheckAtMs) return false;
     const input = this.rungInput(nowMs);
@@ -182,12 +222,11 @@ export class OverlapLoop {
 
   private rungInput(nowMs: number): RungInput {
     const { scheduler } = this;
-    const { headroomBytes, pressureLevel } = this.device.read();
+    const { headroomBytes, pressureLevel } = this.live;
     return {
       nowMs,
       rung: this.rung,
       wantedCells: scheduler.wantedCells,
-      busyCells: scheduler.busyCells,
       usedCells: scheduler.cellCounts().used,
       hasWork: scheduler.activeCount > 0,
       headroomBytes,
@@ -272,6 +311,8 @@ export class OverlapLoop {
       runningRequests: scheduler.runningCount,
       waitingRequests: scheduler.waitingCount,
       ...scheduler.counters,
+      liveHeadroomBytes: this.live.headroomBytes,
+      foreseenHeadroomBytes: this.rungs.foreseenBytes(this.live.headroomBytes),
       lastScheduleMicros: this.lastScheduleMicros,
     });
   }

@@ -59,6 +59,8 @@ export type ToForward = { type: 'rings'; rings: RingBuffers };
 
 export interface OverlapData {
   core: CoreBuffers;
+  /** As the forward worker has it: a fake engine's memory is not the machine's. */
+  fake: Partial<FakeEngineOptions> | null;
 }
 
 export type ToOverlap = { type: 'start'; rings: RingBuffers; options: OverlapOptions };

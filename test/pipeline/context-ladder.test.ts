@@ -62,7 +62,8 @@ t.test('without headroom the context stays as it is: a request waits its time an
   const latch = new EngineLatch();
   const pipeline = await startFakePipeline({ ...FAT, control: latch.buffer }, { ...SETTINGS, kvLayout: 'private' });
   t.teardown(() => pipeline.close(0));
-  latch.systemAvailableMib(16);
+  // Less than what a climb needs, more than what puts the context away.
+  latch.systemAvailableMib(500);
   await nextReading(pipeline);
   const long = await ask(pipeline, textTokens('x'.repeat(6000)), { maxTokens: 2 }, undefined, { maxWaitMs: 300 });
   t.match(long.reason, { code: 'insufficient_memory', retryAfterSeconds: 5 });
@@ -80,4 +81,42 @@ t.test('a larger context that cannot be made after all leaves the old one', asyn
   const prompt = textTokens('y'.repeat(3000));
   const answer = await ask(pipeline, prompt, { maxTokens: 1500 });
   t.same(answer.tokens, fakeCompletion(prompt, 1500));
+});
+
+t.test('memory runs out under a long step: it is given up, and everybody gets the same answer later', async (t) => {
+  const latch = new EngineLatch();
+  const logs: string[] = [];
+  const pipeline = await startFakePipeline(
+    { ...FAT, control: latch.buffer },
+    { ...SETTINGS, kvLayout: 'shared' },
+    { log: (_level, message) => logs.push(message) },
+  );
+  t.teardown(() => pipeline.close(0));
+  const before = latch.enteredSteps;
+  latch.hold();
+  const prompts = ['one', 'another'].map((text) => textTokens(text.repeat(100)));
+  const answers = Promise.all(prompts.map((prompt) => ask(pipeline, prompt, { maxTokens: 40 })));
+  await latch.entered(before + 1);
+  latch.systemAvailableMib(50);
+  while (pipeline.deviceGauges().kvTotalTokens > 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  t.match(logs.join('\n'), /the running step is given up: memory pressure/);
+  latch.release();
+  latch.systemAvailableMib(16_000);
+  for (const [i, answer] of (await answers).entries()) {
+    t.equal(answer.reason, 'length');
+    t.same(answer.tokens, fakeCompletion(prompts[i], 40));
+  }
+});
+
+t.test('while nothing at all fits, requests wait, and their time is bounded', async (t) => {
+  const latch = new EngineLatch();
+  const pipeline = await startFakePipeline({ ...FAT, control: latch.buffer }, { ...SETTINGS, kvLayout: 'private' });
+  t.teardown(() => pipeline.close(0));
+  latch.systemAvailableMib(16);
+  while (pipeline.deviceGauges().kvTotalTokens > 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  const late = await ask(pipeline, textTokens('late'), { maxTokens: 2 }, undefined, { maxWaitMs: 300 });
+  t.match(late.reason, { code: 'insufficient_memory' });
+  latch.systemAvailableMib(16_000);
+  const again = await ask(pipeline, textTokens('again'), { maxTokens: 2 });
+  t.same(again.tokens, fakeCompletion(textTokens('again'), 2));
 });

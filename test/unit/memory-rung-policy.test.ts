@@ -12,6 +12,7 @@ const LIMITS: RungLimits = {
   cellBytes: 1000,
   marginBytes: 80_000,
   idleReleaseMs: 0,
+  isSharedMemory: true,
 };
 
 function input(changes: Partial<RungInput>): RungInput {
@@ -19,7 +20,6 @@ function input(changes: Partial<RungInput>): RungInput {
     nowMs: 0,
     rung: 1,
     wantedCells: 800,
-    busyCells: 100,
     usedCells: 100,
     hasWork: true,
     headroomBytes: 2_000_000,
@@ -40,7 +40,7 @@ t.test('copies on the way down are charged beside the old context', async (t) =>
   const pressed = input({ rung: 2, wantedCells: 0, headroomBytes: 30_000 });
   t.equal(policy.decide(pressed), null, 'a spike is not pressure');
   const move = policy.decide({ ...pressed, nowMs: 600 });
-  t.equal(move?.rung, 0);
+  t.equal(move?.rung, 1, 'the highest that gives back enough');
   t.equal(move?.copyBytes, 10_000);
 });
 
@@ -80,19 +80,59 @@ t.test('what a climb took is charged until the readings must show it', async (t)
 
 t.test('a move that is wanted is told before it is made, as often as asked', async (t) => {
   const policy = new RungPolicy(LIMITS, 0);
-  const pressed = input({ rung: 2, wantedCells: 0, headroomBytes: 0 });
+  const pressed = input({ rung: 2, wantedCells: 0, headroomBytes: 30_000 });
   t.notOk(policy.wantsMove(pressed), 'pressure must last');
   t.ok(policy.wantsMove({ ...pressed, nowMs: 600 }));
   t.ok(policy.wantsMove({ ...pressed, nowMs: 650 }), 'steps in flight have not ended yet');
-  t.equal(policy.decide({ ...pressed, nowMs: 700 })?.rung, 0);
-  t.notOk(policy.wantsMove({ ...pressed, rung: 0, nowMs: 750 }));
+  t.equal(policy.decide({ ...pressed, nowMs: 700 })?.rung, 1);
+  t.notOk(policy.wantsMove({ ...pressed, rung: 1, nowMs: 750 }));
 });
 
 t.test('lasting pressure takes a rung even from running requests that fill it', async (t) => {
   const policy = new RungPolicy(LIMITS, 0);
-  const pressed = input({ rung: 2, wantedCells: 0, busyCells: 700, usedCells: 700, headroomBytes: 30_000 });
+  const pressed = input({ rung: 2, wantedCells: 0, usedCells: 700, headroomBytes: 30_000 });
   t.equal(policy.decide(pressed), null, 'a spike is not pressure');
   t.equal(policy.decide({ ...pressed, nowMs: 600 })?.rung, 1, 'one rung down, not all');
-  const lowest = { ...pressed, rung: 0, busyCells: 200, usedCells: 200 };
+  const lowest = { ...pressed, rung: 0, usedCells: 200 };
   t.equal(policy.decide({ ...lowest, nowMs: 10_000 }), null, 'below the lowest there is nothing');
+});
+
+t.test('a steady fall is foreseen, a jump is not', async (t) => {
+  const policy = new RungPolicy(LIMITS, 0);
+  const at = (nowMs: number, headroomBytes: number) => input({ rung: 2, wantedCells: 0, nowMs, headroomBytes });
+  for (let i = 0; i <= 5; i++) t.notOk(policy.wantsMove(at(i * 100, 400_000 - i * 20_000)), 'enough for a second');
+  for (let i = 6; i <= 16; i++) policy.wantsMove(at(i * 100, 400_000 - i * 20_000));
+  t.ok(policy.wantsMove(at(1700, 60_000)), 'far from half of the margin, and there within a second');
+  const jumped = new RungPolicy(LIMITS, 0);
+  for (let i = 0; i <= 20; i++) t.notOk(jumped.wantsMove(at(i * 100, i < 8 ? 400_000 : 100_000)));
+});
+
+t.test('in need nothing is waited for, and enough is given back at once', async (t) => {
+  const policy = new RungPolicy(LIMITS, 0);
+  const need = input({ rung: 2, wantedCells: 0, headroomBytes: 10_000 });
+  t.equal(policy.decide(need)?.rung, 1);
+  t.equal(policy.decide({ ...need, rung: 1, nowMs: 100 }), null, 'the reading may be from before');
+  t.equal(policy.decide({ ...need, rung: 1, nowMs: 600 })?.rung, 0, 'it was not enough');
+  t.equal(policy.decide({ ...need, rung: 0, nowMs: 1_200 })?.rung, RUNG_NONE, 'and the last there is');
+});
+
+t.test('what was put away in need comes back when there is memory, and not before', async (t) => {
+  const policy = new RungPolicy(LIMITS, 0);
+  const away = input({ rung: RUNG_NONE, wantedCells: 0, headroomBytes: 10_000 });
+  t.equal(policy.decide(away), null);
+  t.equal(policy.decide({ ...away, nowMs: 5_000, headroomBytes: 210_000 }), null, 'the lowest would leave nothing');
+  t.equal(policy.decide({ ...away, nowMs: 5_500, headroomBytes: 220_000 })?.rung, 0);
+  const wide = new RungPolicy(LIMITS, 0);
+  const back = wide.decide({ ...away, wantedCells: 800, headroomBytes: 500_000 });
+  t.equal(back?.rung, 1, 'the highest that fits');
+});
+
+t.test('a step is given up only where memory will not last until its end', async (t) => {
+  const policy = new RungPolicy(LIMITS, 0);
+  const at = (nowMs: number, headroomBytes: number) => input({ rung: 2, wantedCells: 0, nowMs, headroomBytes });
+  for (let i = 0; i < 10; i++)
+    t.equal(policy.rescue(at(i * 100, 500_000 - i * 20_000), 100), null, 'it ends soon: the context moves in order');
+  t.equal(policy.rescue(at(1_000, 300_000), 500), null, 'memory lasts');
+  t.equal(policy.rescue(at(1_100, 270_000), 2_000)?.rung, 0, 'it does not; and the middle would not hold for long');
+  t.equal(policy.rescue(at(1_200, 5_000), 2_000), null, 'once');
 });

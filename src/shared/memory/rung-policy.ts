@@ -1,4 +1,5 @@
 import { RUNG_NONE } from '../context-wire.js';
+import { HeadroomTrend } from './headroom-trend.js';
 
 /** What the policy looks at. Cells are of the pool (shared) or of one stream (private). */
 export interface RungInput {
@@ -7,8 +8,6 @@ export interface RungInput {
   rung: number;
   /** The last plan would have liked so many; 0: no wish. */
   wantedCells: number;
-  /** What running requests hold. */
-  busyCells: number;
   /** What sequences hold, cached ones included, each counted by itself: copies of it exist while the context moves. */
   usedCells: number;
   hasWork: boolean;
@@ -25,6 +24,8 @@ export interface RungLimits {
   marginBytes: number;
   /** Without work for so long, the context is put away; 0: never. */
   idleReleaseMs: number;
+  /** Others' growth can end this process: its context lies in memory that all share. A card's memory stays with who has it. */
+  isSharedMemory: boolean;
 }
 
 export interface RungMove {
@@ -38,6 +39,18 @@ type Move = Pick<RungMove, 'rung' | 'reason'>;
 
 /** Pressure must last this long. Chosen: one reading may be a spike, and readings come several times a second. */
 const PRESSURE_MS = 500;
+/** Headroom is foreseen this far ahead. Chosen: a step on a slow machine ends, and a context moves, in about as much. */
+const FORESIGHT_MS = 1_000;
+/** Below this part of the margin, now or by the end of what runs, nothing is waited for. Chosen: a reading later it may be too late. */
+const CRITICAL_MARGIN_SHARE = 0.25;
+/** From a decision in need to the memory being back. Chosen: a step gives up between two operations, a context is freed at once. */
+const RESCUE_MS = 300;
+/** Between two moves in need. Chosen: by then readings show what the first one gave back. */
+const CRITICAL_COOL_DOWN_MS = 500;
+/** A rung must hold against the same fall for this long. Derived: COOL_DOWN_MS, when the next move is free to come. */
+const RELIEF_MS = 3_000;
+/** A step that ends sooner is not given up: what it computed is worth more. Chosen. */
+const GIVE_UP_LEAST_MS = 150;
 /** Between two moves that nobody waits for. Chosen: a move pauses requests. */
 const COOL_DOWN_MS = 3_000;
 /** After pressure the ladder is not climbed for so long. Chosen: less than the five seconds in which throughput must be back. */
@@ -51,14 +64,16 @@ const COSTLY_CALM_MS = 10_000;
 /** Readings may be so old: what a climb took before is charged for so long, whether they show it yet or not. Chosen: four times the age of
  *  an idle server's reading. */
 const READING_AGE_MS = 1_000;
-/** Part of the margin that copies leave free. Chosen: they live for some 100 ms, in which little else grows. */
+/** Part of the margin that copies, and a context that comes back, leave free. Chosen: copies live for some 100 ms, in which little else grows;
+ *  and a server that was put away must not wait for more than it started with. */
 const COPY_MARGIN_SHARE = 0.25;
 
 /**
  * When the context moves on its ladder: up when requests ask for cells and the headroom allows it, down under lasting pressure, off when
- * idle, on again with the next request. Pure: time comes in.
+ * idle or when even the lowest rung is too much, on again with the next request that there is memory for. Pure: time comes in.
  */
 export class RungPolicy {
+  private readonly trend = new HeadroomTrend();
   private pressedSinceMs: number | null = null;
   private lastPressedMs = Number.NEGATIVE_INFINITY;
   private lastMoveMs = Number.NEGATIVE_INFINITY;
@@ -89,13 +104,37 @@ export class RungPolicy {
     if (!move) return null;
     const copyBytes = this.copyBytes(input, move.rung);
     this.freshGrowthBytes = this.unreadBytes(input.nowMs) + Math.max(this.growthBytes(input.rung, move.rung), 0);
-    this.lastMoveMs = input.nowMs;
+    this.noteMove(input.nowMs);
     return { ...move, copyBytes };
+  }
+
+  /**
+   * The rung to fall to at once, where headroom will be gone before the running step ends, `busyMs` from now: the step is given up, and what
+   * stands in the context with it. The policy takes its word for a deed. null: no such need.
+   */
+  rescue(input: RungInput, busyMs: number): RungMove | null {
+    this.noteReading(input);
+    if (input.rung === RUNG_NONE || busyMs < GIVE_UP_LEAST_MS || !this.isCritical(input, busyMs)) return null;
+    if (!this.limits.isSharedMemory || input.nowMs - this.lastMoveMs < CRITICAL_COOL_DOWN_MS) return null;
+    const move = this.down(input);
+    this.freshGrowthBytes = 0;
+    this.noteMove(input.nowMs);
+    return { ...move, copyBytes: 0 };
+  }
+
+  /** Headroom that is left in a moment if it goes on falling as it does. */
+  foreseenBytes(headroomBytes: number): number {
+    return headroomBytes - this.trend.fallBytes(FORESIGHT_MS);
+  }
+
+  private noteMove(nowMs: number): void {
+    this.lastMoveMs = nowMs;
+    this.trend.reset();
   }
 
   private propose(input: RungInput): Move | null {
     if (input.hasWork) this.lastWorkMs = input.nowMs;
-    this.notePressure(input);
+    this.noteReading(input);
     return this.comeBack(input) ?? this.release(input) ?? this.shrink(input) ?? this.climb(input);
   }
 
@@ -115,8 +154,9 @@ export class RungPolicy {
     return Math.max(headroomBytes - takenBytes - this.limits.marginBytes * COPY_MARGIN_SHARE, 0);
   }
 
-  private notePressure({ nowMs, headroomBytes, pressureLevel }: RungInput): void {
-    const isPressed = pressureLevel >= 2 || headroomBytes < this.limits.marginBytes / 2;
+  private noteReading({ nowMs, headroomBytes, pressureLevel }: RungInput): void {
+    this.trend.note(nowMs, headroomBytes);
+    const isPressed = pressureLevel >= 2 || this.foreseenBytes(headroomBytes) < this.limits.marginBytes / 2;
     if (isPressed) {
       this.pressedSinceMs ??= nowMs;
       this.lastPressedMs = nowMs;
@@ -125,9 +165,18 @@ export class RungPolicy {
     }
   }
 
-  private comeBack(input: RungInput): Move | null {
-    if (input.rung !== RUNG_NONE || !input.hasWork) return null;
-    return { rung: this.smallestFor(input.wantedCells), reason: 'a request came' };
+  private isCritical({ headroomBytes }: RungInput, busyMs: number): boolean {
+    const leftBytes = headroomBytes - this.trend.fallBytes(busyMs + RESCUE_MS);
+    return leftBytes < this.limits.marginBytes * CRITICAL_MARGIN_SHARE;
+  }
+
+  /** Only into memory that is there: a context that fails to come back costs the process. */
+  private comeBack({ nowMs, rung, hasWork, wantedCells, headroomBytes }: RungInput): Move | null {
+    if (rung !== RUNG_NONE || !hasWork || nowMs - this.lastPressedMs < CALM_MS) return null;
+    const freeBytes = headroomBytes - this.limits.marginBytes * COPY_MARGIN_SHARE;
+    for (let target = this.smallestFor(wantedCells); target >= 0; target--)
+      if (this.limits.rungs[target].bytes <= freeBytes) return { rung: target, reason: 'a request came' };
+    return null;
   }
 
   private release({ nowMs, rung, hasWork }: RungInput): Move | null {
@@ -138,11 +187,27 @@ export class RungPolicy {
 
   private shrink(input: RungInput): Move | null {
     const { nowMs, rung } = input;
-    if (rung <= 0 || this.pressedSinceMs === null || nowMs - this.pressedSinceMs < PRESSURE_MS) return null;
-    if (nowMs - this.lastMoveMs < COOL_DOWN_MS) return null;
-    // Running requests that do not fit below are computed again. They would be lost with everything else if the kernel had to choose.
-    const target = Math.min(this.smallestFor(input.busyCells), rung - 1);
-    return { rung: target, reason: `memory pressure: ${input.headroomBytes} bytes of headroom` };
+    if (rung === RUNG_NONE || this.pressedSinceMs === null) return null;
+    const hasLasted = nowMs - this.pressedSinceMs >= PRESSURE_MS;
+    const sinceMoveMs = nowMs - this.lastMoveMs;
+    if (this.isCritical(input, 0)) {
+      if (sinceMoveMs < CRITICAL_COOL_DOWN_MS || (rung === 0 && !(hasLasted && this.limits.isSharedMemory)))
+        return null;
+      return this.down(input);
+    }
+    return rung > 0 && hasLasted && sinceMoveMs >= COOL_DOWN_MS ? this.down(input) : null;
+  }
+
+  /**
+   * The highest rung below that gives back enough; below the lowest, nothing at all. Running requests that do not fit there are computed
+   * again: they would be lost with everything else if the kernel had to choose.
+   */
+  private down({ rung, headroomBytes }: RungInput): Move {
+    const reason = `memory pressure: ${headroomBytes} bytes of headroom`;
+    const neededBytes = this.limits.marginBytes + this.trend.fallBytes(RELIEF_MS);
+    for (let target = rung - 1; target > 0; target--)
+      if (headroomBytes - this.growthBytes(rung, target) >= neededBytes) return { rung: target, reason };
+    return { rung: rung > 0 ? 0 : RUNG_NONE, reason };
   }
 
   private climb(input: RungInput): Move | null {

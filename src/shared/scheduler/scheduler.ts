@@ -143,7 +143,8 @@ export class Scheduler {
       for (let i = 0; i < count; i++) this.applySample(words, at + RESULT_HEADER_WORDS + i * RESULT_SAMPLE_WORDS);
       for (const request of step.requests) request.failures = 0;
     } else if (step.epoch === this.epoch && this.hasContext) {
-      this.loseContext(step);
+      // A step that was told to give up has failed nobody.
+      this.loseContext(words[at + RESULT.status] === STEP_STATUS.aborted ? null : step);
     }
     for (const request of step.requests) this.settle(request);
   }
@@ -156,12 +157,6 @@ export class Scheduler {
   /** Cells that the last plan would have liked to have; 0: those there are will do. */
   get wantedCells(): number {
     return this.pool.wantedCells;
-  }
-
-  /** Cells that running requests hold, each counted by itself: what the smallest context for them needs. */
-  get busyCells(): number {
-    const lengths = this.book.running.map((request) => this.pool.cells.length(Math.max(request.sequence, 0)));
-    return this.limits.layout === 'shared' ? lengths.reduce((a, b) => a + b, 0) : Math.max(0, ...lengths);
   }
 
   /**
@@ -186,6 +181,11 @@ export class Scheduler {
       else this.book.requeue(request);
     }
     this.hasContext = true;
+  }
+
+  /** No context stands, and none will for a while: what ran waits in the queue, where its time is bounded. */
+  putAway(): void {
+    this.loseContext(null);
   }
 
   /** A new context stands, empty: everything that had cells is computed again. */

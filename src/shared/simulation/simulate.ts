@@ -75,6 +75,7 @@ export function simulate(input: SimulationInput): SimulationOutcome {
     prefixCache: flags.prefixCache,
     waitingMax: input.maxQueuedRequests ?? MAX_QUEUED_REQUESTS,
     idleReleaseMs: input.idleReleaseMs ?? 0,
+    isSharedMemory: machine.memory !== 'discrete',
   });
   const forward = new SimulatedForward(device, ladder, costs, speedOn(input.chip, model), overlap.cellBytes);
   forward.create(0, 0);

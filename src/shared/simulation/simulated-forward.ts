@@ -24,6 +24,7 @@ export interface FinishedMove {
 
 /** A record without work still passes through two rings. Chosen. */
 const EMPTY_STEP_MICROS = 20;
+const NO_WORK: StepWork = { samples: [], decodes: 0, promptTokens: 0, attentionPairs: 0, evictions: 0 };
 
 /** The forward worker's place: owns the context, takes and gives back the device's memory in the order in which the real one does. */
 export class SimulatedForward {
@@ -51,9 +52,7 @@ export class SimulatedForward {
 
   /** Runs one record that begins at `nowMs`. */
   step(record: Int32Array, epoch: number, nowMs: number): FinishedStep {
-    if (this.context === null) throw new Error('a record came while no context stands');
-    if (record[BATCH_HEADER.epoch] !== epoch) throw new Error('a record of another epoch');
-    const work = this.context.step(record);
+    const work = this.workOf(record, epoch);
     if (!this.hasStepped && work.samples.length > 0) {
       this.hasStepped = true;
       this.device.set('runtimeExtra', this.device.machine.runtimeExtraBytes, nowMs);
@@ -66,7 +65,7 @@ export class SimulatedForward {
     result[RESULT.sampleCount] = work.samples.length;
     result[RESULT.decodedTokens] = work.decodes + work.promptTokens;
     result[RESULT.stepMicros] = micros;
-    result[RESULT.kvUsedTokens] = this.context.usedCells;
+    result[RESULT.kvUsedTokens] = this.context?.usedCells ?? 0;
     work.samples.forEach((sample, i) => {
       const at = RESULT_HEADER_WORDS + i * RESULT_SAMPLE_WORDS;
       result[at + RESULT_SAMPLE.sequence] = sample.sequence;
@@ -75,6 +74,17 @@ export class SimulatedForward {
       result[at + RESULT_SAMPLE.flags] = sample.flags;
     });
     return { result, work, durationMs: micros / 1000 };
+  }
+
+  /** A record of notices alone needs no context. */
+  private workOf(record: Int32Array, epoch: number): StepWork {
+    if (this.context !== null) {
+      if (record[BATCH_HEADER.epoch] !== epoch) throw new Error('a record of another epoch');
+      return this.context.step(record);
+    }
+    if (record[BATCH_HEADER.segmentCount] > 0 || record[BATCH_HEADER.opCount] > 0)
+      throw new Error('a record came while no context stands');
+    return NO_WORK;
   }
 
   /** Saves, frees, makes, restores: copies lie beside the old context, then beside the new one. */

@@ -19,6 +19,7 @@ export interface OverlapInput {
   prefixCache: boolean;
   waitingMax: number;
   idleReleaseMs: number;
+  isSharedMemory: boolean;
 }
 
 export interface LiveReadings {
@@ -57,6 +58,7 @@ export class SimulatedOverlap {
         cellBytes: this.cellBytes,
         marginBytes: plan.arithmetic.marginBytes,
         idleReleaseMs: input.idleReleaseMs,
+        isSharedMemory: input.isSharedMemory,
       },
       0,
     );
@@ -83,7 +85,8 @@ export class SimulatedOverlap {
   moved(rung: number, cells: number, carried: readonly number[]): void {
     this.rung = rung;
     this.epoch++;
-    if (rung !== RUNG_NONE) this.scheduler.enterContext({ ...this.limits, cells }, this.epoch, carried);
+    if (rung === RUNG_NONE) this.scheduler.putAway();
+    else this.scheduler.enterContext({ ...this.limits, cells }, this.epoch, carried);
   }
 
   /** `soon`: a move is wanted, and waits for what is in flight. */
@@ -110,7 +113,6 @@ export class SimulatedOverlap {
       nowMs,
       rung: this.rung,
       wantedCells: scheduler.wantedCells,
-      busyCells: scheduler.busyCells,
       usedCells: scheduler.cellCounts().used,
       hasWork: scheduler.activeCount > 0,
       headroomBytes: live.headroomBytes,
