@@ -17,14 +17,18 @@ std::vector<DeviceBytes> MeasureContext(const llama_context* engine) {
                    ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU ||
                    ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_ACCEL;
     std::string name = is_host ? "CPU" : ggml_backend_dev_name(device);
-    auto found =
-        std::find_if(devices.begin(), devices.end(), [&](const DeviceBytes& entry) { return entry.device == name; });
+    bool is_repacked = is_host && device != nullptr && !ggml_backend_buft_is_host(buffer_type);
+    auto found = std::find_if(devices.begin(), devices.end(), [&](const DeviceBytes& entry) {
+      return entry.device == name && entry.is_repacked == is_repacked;
+    });
     if (found == devices.end())
-      found = devices.insert(devices.end(), DeviceBytes{name, is_host, 0, 0, 0});
+      found = devices.insert(devices.end(), DeviceBytes{name, is_host, is_repacked, 0, 0, 0});
     found->model_bytes += static_cast<double>(bytes.model);
     found->context_bytes += static_cast<double>(bytes.context);
     found->compute_bytes += static_cast<double>(bytes.compute);
   }
+  // The engine's order is that of addresses.
+  std::stable_partition(devices.begin(), devices.end(), [](const DeviceBytes& entry) { return !entry.is_repacked; });
   return devices;
 }
 
@@ -34,6 +38,7 @@ Napi::Array ToJavaScript(Napi::Env env, const std::vector<DeviceBytes>& devices)
     Napi::Object entry = Napi::Object::New(env);
     entry.Set("device", devices[index].device);
     entry.Set("isHost", Napi::Boolean::New(env, devices[index].is_host));
+    entry.Set("isRepacked", Napi::Boolean::New(env, devices[index].is_repacked));
     entry.Set("modelBytes", devices[index].model_bytes);
     entry.Set("contextBytes", devices[index].context_bytes);
     entry.Set("computeBytes", devices[index].compute_bytes);

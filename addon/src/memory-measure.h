@@ -14,6 +14,8 @@ namespace plimsoll {
 struct DeviceBytes {
   std::string device;
   bool is_host = false;
+  // Weights that the CPU has laid out its own way: copies in this process's memory, whatever is mapped from the file.
+  bool is_repacked = false;
   double model_bytes = 0;
   double context_bytes = 0;
   double compute_bytes = 0;

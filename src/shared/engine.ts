@@ -67,6 +67,8 @@ export interface ContextSpec {
 export interface MemoryBreakdown {
   device: string;
   isHost: boolean;
+  /** Weights that the CPU lays out its own way, an entry apart: memory of the process, where the others may be mapped from the file. */
+  isRepacked?: boolean;
   modelBytes: number;
   contextBytes: number;
   computeBytes: number;

@@ -1,6 +1,7 @@
 import os from 'node:os';
 import { CONTROL, STOP } from '../shared/control-layout.js';
-import { type DeviceInfo, EngineError, type ModelInfo } from '../shared/engine.js';
+import { type ContextSpec, type DeviceInfo, EngineError, type MemoryBreakdown } from '../shared/engine.js';
+import { CELL_PADDING_TOKENS } from '../shared/memory/constants.js';
 import { contextLadder } from '../shared/memory/context-ladder.js';
 import { ExactCostModel } from '../shared/memory/exact-cost-model.js';
 import { type DeviceMemory, deviceMemoryOf, headroomOf } from '../shared/memory/headroom.js';
@@ -45,6 +46,8 @@ export function startForward(
   watch.modelLoaded(engine.readings());
   const gauges = new DeviceGaugeWriter(data.core.deviceGauges, (readings) => headroomOf(readings, memory).bytes, watch);
   const planStartMs = performance.now();
+  // Before the readings: a first measurement takes memory of its own.
+  const uncountedWeightsBytes = uncountedWeights(engine.measure(leastContext(data)), memory, data.model.useMmap);
   const costs = new ExactCostModel((spec) => engine.measure(spec), memory, os.availableParallelism());
   const { plan, lineFraction } = planUnderLine(
     {
@@ -52,7 +55,7 @@ export function startForward(
       machine: {
         memory,
         readings: engine.readings(),
-        uncountedWeightsBytes: uncountedWeights(model, memory, data.model.useMmap, watch),
+        uncountedWeightsBytes,
         threads: data.threads,
         promptThreads: data.promptThreads,
       },
@@ -125,11 +128,31 @@ export function memoryOf(devices: DeviceInfo[], chosen: string[]): DeviceMemory 
 }
 
 /**
- * Weights mapped from a file are file cache to the kernel, which it counts as available; they are needed all the same. What loading took
- * as the process's own memory (tensors repacked for this CPU) is in the readings already.
+ * Weights that stay mapped from the file, in `breakdown` of any context: to the kernel they are file cache, which it counts as available, and
+ * they are needed all the same. What the CPU lays out its own way was copied into the process's memory, which the readings show; its pages
+ * of the file are not looked at again.
  */
-export function uncountedWeights(model: ModelInfo, memory: DeviceMemory, useMmap: boolean, watch: MemoryWatch): number {
-  return memory === 'host' && useMmap ? Math.max(0, model.sizeBytes - watch.weightsTakenBytes) : 0;
+export function uncountedWeights(
+  breakdown: readonly MemoryBreakdown[],
+  memory: DeviceMemory,
+  useMmap: boolean,
+): number {
+  if (memory !== 'host' || !useMmap) return 0;
+  return breakdown.reduce((sum, { isRepacked, modelBytes }) => sum + (isRepacked ? 0 : modelBytes), 0);
+}
+
+/** For a measurement of the weights: they are the same beside every context. */
+export function leastContext({ threads, promptThreads }: { threads: number; promptThreads: number }): ContextSpec {
+  const kinds = { layout: 'shared', keyType: 'f16', valueType: 'f16', flashAttention: 'auto' } as const;
+  return {
+    ...kinds,
+    sequences: 1,
+    cells: CELL_PADDING_TOKENS,
+    batchTokens: 1,
+    ubatchTokens: 1,
+    threads,
+    promptThreads,
+  };
 }
 
 function sharedPieces(vocabulary: { pieces(withControl: boolean): { offsets: Int32Array; bytes: Uint8Array } }) {

@@ -10,9 +10,8 @@ import { planUnderLine } from '../../shared/memory/lowered-line.js';
 import { bytesText } from '../../shared/memory/plan-text.js';
 import type { PlanInput } from '../../shared/memory/plan-types.js';
 import { whatWouldChange } from '../../shared/memory/what-changes.js';
-import { MemoryWatch } from '../../workers/memory-watch.js';
 import { asServing, SERVER_BYTES } from '../../workers/refuse-before-loading.js';
-import { memoryOf, uncountedWeights } from '../../workers/start-forward.js';
+import { leastContext, memoryOf, uncountedWeights } from '../../workers/start-forward.js';
 import { planFlags, planThreads } from '../plan-settings.js';
 import type { PlanModelFile } from './plan-model.js';
 import type { PlannedEntry } from './plan-table.js';
@@ -64,11 +63,12 @@ export function planHere(engine: Engine, asked: PlanHere): PlannedEntry {
 
 function planLoaded(engine: Engine, asked: PlanHere, memory: DeviceMemory, path: string): PlannedEntry {
   const useMmap = true;
-  const watch = new MemoryWatch(memory, engine.readings());
   const { config, devices } = asked;
   const loaded = engine.loadModel({ path, gpuLayers: config.gpuLayers, devices, useMmap, useMlock: false });
   try {
-    watch.modelLoaded(engine.readings());
+    const threads = threadsOf(config);
+    // Before the readings: a first measurement takes memory of its own.
+    const uncountedWeightsBytes = uncountedWeights(engine.measure(leastContext(threads)), memory, useMmap);
     const costs = new ExactCostModel((spec) => engine.measure(spec), memory, os.availableParallelism());
     const model = { trainContextTokens: loaded.trainContextTokens, weightsBytes: loaded.sizeBytes };
     return planned(asked, costs, {
@@ -76,8 +76,8 @@ function planLoaded(engine: Engine, asked: PlanHere, memory: DeviceMemory, path:
       machine: {
         memory,
         readings: asServing(engine.readings()),
-        uncountedWeightsBytes: uncountedWeights(loaded, memory, useMmap, watch),
-        ...threadsOf(config),
+        uncountedWeightsBytes,
+        ...threads,
       },
       flags: planFlags(config),
     });
