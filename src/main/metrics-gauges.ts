@@ -35,7 +35,7 @@ const SCHEDULER: ReadonlyArray<readonly [name: string, field: SchedulerGauge, he
   ['planned_chunk_tokens', 'plannedChunkTokens', 'Prompt tokens a step at most, as planned.'],
   ['live_chunk_tokens', 'liveChunkTokens', 'Prompt tokens a step at most, now.'],
   ['live_headroom_bytes', 'liveHeadroomBytes', 'Memory that is left, read while steps run.'],
-  ['foreseen_headroom_bytes', 'foreseenHeadroomBytes', 'What will be left of it in a second if it goes on falling.'],
+  ['foreseen_headroom_bytes', 'foreseenHeadroomBytes', 'What will be left of it in two seconds if it goes on falling.'],
   ['running_cap', 'runningCap', 'Requests that may run at once.'],
   ['running_requests', 'runningRequests', 'Requests that run.'],
   ['waiting_requests', 'waitingRequests', 'Requests that wait.'],

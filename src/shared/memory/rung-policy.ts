@@ -40,7 +40,7 @@ type Move = Pick<RungMove, 'rung' | 'reason'>;
 /** Pressure must last this long. Chosen: one reading may be a spike, and readings come several times a second. */
 const PRESSURE_MS = 500;
 /** Headroom is foreseen this far ahead. Chosen: a step on a slow machine ends, and a context moves, in about as much. */
-const FORESIGHT_MS = 1_000;
+const FORESIGHT_MS = 2_000;
 /** Below this part of the margin, now or by the end of what runs, nothing is waited for. Chosen: a reading later it may be too late. */
 const CRITICAL_MARGIN_SHARE = 0.25;
 /** From a decision in need to the memory being back. Chosen: a step gives up between two operations, a context is freed at once. */
@@ -64,9 +64,9 @@ const COSTLY_CALM_MS = 10_000;
 /** Readings may be so old: what a climb took before is charged for so long, whether they show it yet or not. Chosen: four times the age of
  *  an idle server's reading. */
 const READING_AGE_MS = 1_000;
-/** Part of the margin that copies, and a context that comes back, leave free. Chosen: copies live for some 100 ms, in which little else grows;
- *  and a server that was put away must not wait for more than it started with. */
-const COPY_MARGIN_SHARE = 0.25;
+/** Part of the margin that copies, and a context that comes back, leave free. Chosen: at the limits of small machines that keeps the working set
+ *  below 97 % of them; and a server that was put away must not wait for more than it started with. */
+const COPY_MARGIN_SHARE = 0.5;
 
 /**
  * When the context moves on its ladder: up when requests ask for cells and the headroom allows it, down under lasting pressure, off when
