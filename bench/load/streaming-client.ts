@@ -1,4 +1,5 @@
 import { Agent, request } from 'undici';
+import { sseData } from '../../src/main/bench-command/sse-events.js';
 
 /**
  * One connection a request: llama-server drops kept-alive ones, and both sides of a comparison get the same treatment. In undici a
@@ -50,7 +51,7 @@ export async function streamCompletion(
   if (response.statusCode !== 200) throw new Error(`status ${response.statusCode}: ${await response.body.text()}`);
   const answer: StreamedAnswer = { sentAtMs, tokenAtMs: [], endedAtMs: 0, promptTokens: 0, outputTokens: 0 };
   let isWhole = false;
-  for await (const data of events(response.body)) {
+  for await (const data of sseData(response.body)) {
     if (data === '[DONE]') isWhole = true;
     else takeChunk(answer, JSON.parse(data) as Chunk);
   }
@@ -68,18 +69,4 @@ function takeChunk(answer: StreamedAnswer, chunk: Chunk): void {
   }
   const choice = chunk.choices?.[0];
   if (choice && !choice.finish_reason) answer.tokenAtMs.push(performance.now());
-}
-
-/** The data of each server-sent event. */
-async function* events(body: AsyncIterable<Buffer>): AsyncGenerator<string> {
-  const decoder = new TextDecoder();
-  let text = '';
-  for await (const bytes of body) {
-    text += decoder.decode(bytes, { stream: true });
-    for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
-      const event = text.slice(0, end);
-      text = text.slice(end + 2);
-      if (event.startsWith('data: ')) yield event.slice('data: '.length);
-    }
-  }
 }

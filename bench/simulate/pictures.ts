@@ -10,7 +10,7 @@ import {
   type SimulationResult,
   simulate,
 } from '../../src/shared/simulation/index.js';
-import { lineChart } from '../measure/svg-chart.js';
+import { lineChart } from '../../src/shared/svg-chart.js';
 import { FIELD_LIMIT_BYTES, machineNamed } from './loads.js';
 
 const GB = 1e9;

@@ -25,6 +25,11 @@ export const COMMANDS = {
   },
 } as const satisfies Record<string, CommandEntry>;
 
+/** Commands of other servers than this one: they take none of the settings, and read their flags themselves. */
+export const CLIENT_COMMANDS: Readonly<Record<string, string>> = {
+  bench: 'measure a server: latency, throughput, goodput',
+};
+
 export type CommandName = keyof typeof COMMANDS;
 
 export function isCommandName(word: string | undefined): word is CommandName {
@@ -76,7 +81,8 @@ function commandList(): string {
     const argument = entry.argument ? ` <${entry.argument}>` : '';
     return `  ${(name + argument).padEnd(16)}${entry.summary}`;
   });
-  return ['Commands:', ...lines, `  ${'--version'.padEnd(16)}print the version`].join('\n');
+  const others = Object.entries(CLIENT_COMMANDS).map(([name, summary]) => `  ${name.padEnd(16)}${summary}`);
+  return ['Commands:', ...lines, ...others, `  ${'--version'.padEnd(16)}print the version`].join('\n');
 }
 
 function environmentHint(): string {

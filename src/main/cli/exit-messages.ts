@@ -5,10 +5,7 @@ import { PlimsollError } from '../../shared/errors.js';
 import { refusalText } from '../../shared/memory/plan-text.js';
 import { ModelError } from '../models/model-error.js';
 import { StartError } from '../start-error.js';
-import { CliError, EXIT_FAILED, EXIT_USAGE } from './cli-error.js';
-
-/** As shells report a program that Ctrl-C ended: 128 + SIGINT. */
-const EXIT_CANCELLED = 130;
+import { CliError, EXIT_CANCELLED, EXIT_FAILED, EXIT_USAGE } from './cli-error.js';
 
 export interface ExitMessage {
   exitCode: number;

@@ -11,7 +11,15 @@ import {
 } from '../../shared/config.js';
 import { packageVersion } from '../package-root.js';
 import { CliError, EXIT_USAGE } from './cli-error.js';
-import { buildCommand, COMMANDS, type CommandEntry, type CommandName, isCommandName, optionOf } from './commands.js';
+import {
+  buildCommand,
+  CLIENT_COMMANDS,
+  COMMANDS,
+  type CommandEntry,
+  type CommandName,
+  isCommandName,
+  optionOf,
+} from './commands.js';
 import { readSwitch } from './flag-values.js';
 import { environmentName, FLAGS, type Flag, FOREIGN_FLAGS, flagOf } from './flags.js';
 import { nearestName } from './nearest.js';
@@ -144,7 +152,7 @@ function unknownFlag(word: string, entry: CommandEntry): CliError {
 }
 
 function unexpectedWord(word: string): CliError {
-  const near = nearestName(word, Object.keys(COMMANDS));
+  const near = nearestName(word, [...Object.keys(COMMANDS), ...Object.keys(CLIENT_COMMANDS)]);
   if (near) return usage(`unknown command ${word}; did you mean ${near}?`);
   return usage(`unexpected word "${word}" (a model is named with --model)`);
 }

@@ -35,6 +35,10 @@ export async function runCli(
 ): Promise<number> {
   const context: ExitContext = {};
   try {
+    if (argv[0] === 'bench') {
+      const { runBench } = await import('../bench-command/run-bench.js');
+      return await untilStopped((stop) => runBench(argv.slice(1), { env, streams, stop }));
+    }
     const parsed = parseCli(argv, env);
     switch (parsed.command) {
       case 'print':
@@ -65,14 +69,23 @@ export async function runCli(
   }
 }
 
-/** Ctrl-C and a polite kill stop the download where it is; what is here stays for the next time. */
-async function pull(model: string, env: Environment, streams: CliStreams): Promise<string> {
+/** A download stops where it is; what is here stays for the next time. */
+function pull(model: string, env: Environment, streams: CliStreams): Promise<string> {
+  return untilStopped((signal) => fetchModel(model, streams.stderr, { env, signal, refresh: true }));
+}
+
+/** Runs a job with a signal that Ctrl-C or a polite kill aborts. The second one ends the process at once. */
+async function untilStopped<T>(job: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const stop = new AbortController();
-  const onSignal = () => stop.abort();
-  process.once('SIGINT', onSignal);
-  process.once('SIGTERM', onSignal);
+  const onSignal = () => {
+    process.off('SIGINT', onSignal);
+    process.off('SIGTERM', onSignal);
+    stop.abort();
+  };
+  process.on('SIGINT', onSignal);
+  process.on('SIGTERM', onSignal);
   try {
-    return await fetchModel(model, streams.stderr, { env, signal: stop.signal, refresh: true });
+    return await job(stop.signal);
   } finally {
     process.off('SIGINT', onSignal);
     process.off('SIGTERM', onSignal);
