@@ -110,5 +110,5 @@ sanitize: test-models ## the addon's tests with the address and undefined-behavi
 	@$(NODE) scripts/build.mjs --sanitize
 	@$(NODE) scripts/run-sanitized.mjs addon
 
-clean: ## remove what a build made; caches and models in ~/.cache/plimsoll stay
+clean: ## remove what a build made; the cache folder with its models stays
 	rm -rf addon/build build dist .tap

@@ -4,6 +4,9 @@ import type { LineView } from '../supervisor/line-view.js';
 import { sendError } from './error-reply.js';
 import type { Serving } from './serving.js';
 
+/** Answer without a key: nothing in them is anyone's. */
+export const OPEN_PATHS: ReadonlySet<string> = new Set(['/healthz', '/health', '/readyz']);
+
 /**
  * GET /healthz: the process lives. GET /readyz: requests are taken. GET /health is llama.cpp's name, and means ready as it does there.
  * None asks for a key: orchestrators have none, and there is nothing in them.

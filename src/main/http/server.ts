@@ -12,7 +12,7 @@ import { addChatRoute } from './chat-route.js';
 import { addCompletionRoute } from './completion-route.js';
 import { addCors } from './cors.js';
 import { rawErrorReply, sendError, toPlimsollError } from './error-reply.js';
-import { addHealthRoutes, addMetricsRoutes } from './health-routes.js';
+import { addHealthRoutes, addMetricsRoutes, OPEN_PATHS } from './health-routes.js';
 import type { HttpConfig } from './http-config.js';
 import { addModelRoutes } from './models-route.js';
 import { addOpenapiRoute } from './openapi-route.js';
@@ -48,8 +48,6 @@ declare module 'fastify' {
   }
 }
 
-/** Answer without a key: nothing in them is anyone's. */
-const OPEN_PATHS: ReadonlySet<string> = new Set(['/healthz', '/health', '/readyz']);
 /** A client's own request id is kept where it is harmless in a header and a log. */
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 

@@ -8,7 +8,7 @@ import { boolean, invalidField, optional, parse } from './fields.js';
 import type { HttpConfig } from './http-config.js';
 import type { Serving } from './serving.js';
 
-const tokenizeSchema = z.object(
+export const tokenizeSchema = z.object(
   {
     content: z.string({ error: 'must be a string' }),
     add_special: optional(boolean),
@@ -18,7 +18,7 @@ const tokenizeSchema = z.object(
   { error: 'must be a JSON object' },
 );
 
-const detokenizeSchema = z.object(
+export const detokenizeSchema = z.object(
   {
     tokens: z.array(z.int({ error: 'must be an integer' }).min(0, { error: 'must be at least 0' }), {
       error: 'must be an array of token ids',
@@ -26,6 +26,10 @@ const detokenizeSchema = z.object(
   },
   { error: 'must be a JSON object' },
 );
+
+export function templateSchema(config: HttpConfig) {
+  return z.object(conversationFields(config), { error: 'must be a JSON object' });
+}
 
 /** POST /tokenize, /detokenize and /apply-template, as llama.cpp's server has them. They queue apart from generations, and never wait behind them. */
 export function addTokenRoutes(app: FastifyInstance, serving: Serving, config: HttpConfig): void {
@@ -56,10 +60,10 @@ export function addTokenRoutes(app: FastifyInstance, serving: Serving, config: H
     return { content: detokenize(table, tokens) };
   });
 
-  const templateSchema = z.object(conversationFields(config), { error: 'must be a JSON object' });
+  const conversation = templateSchema(config);
   app.post('/apply-template', async (request, reply) => {
     const { prepare } = serving.require();
-    const inputs = templateInputs(parse(templateSchema, request.body));
+    const inputs = templateInputs(parse(conversation, request.body));
     return { prompt: await bounded(reply, (signal) => prepare.render(inputs, signal)) };
   });
 }
