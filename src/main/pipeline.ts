@@ -3,6 +3,7 @@ import type { Config } from '../shared/config.js';
 import { PlimsollError } from '../shared/errors.js';
 import { GaugeReader } from '../shared/gauges.js';
 import { DEVICE_GAUGES, type DeviceGauge, SCHEDULER_GAUGES, type SchedulerGauge } from '../shared/gauges-layout.js';
+import { cellBytesOf } from '../shared/memory/context-ladder.js';
 import type { RungLimits } from '../shared/memory/rung-policy.js';
 import { bellOf, createCoreBuffers, createRingBuffers, startWordsMax } from '../shared/pipeline-buffers.js';
 import type { SchedulerLimits } from '../shared/scheduler/limits.js';
@@ -104,6 +105,7 @@ export function limitsOf(config: Config, ready: ForwardReady): SchedulerLimits {
     runningCap: plan.runningCap,
     cells: context.cells,
     cellsMax: Math.max(context.cells, ladder[ladder.length - 1].cells),
+    cellBytes: cellBytesOf(plan),
     contextTokens: plan.contextTokens,
     chunkTokens: probe.chunkTokens || plan.chunkTokens,
     batchTokens: context.batchTokens,
@@ -117,10 +119,9 @@ export function limitsOf(config: Config, ready: ForwardReady): SchedulerLimits {
 }
 
 function ladderLimits({ plan, ladder, memory }: ForwardReady, idleReleaseMs: number): RungLimits {
-  const cellsOfPlan = plan.layout === 'shared' ? plan.cells : plan.cells * plan.spec.sequences;
   return {
     rungs: ladder.map(({ cells, bytes }) => ({ cells, bytes })),
-    cellBytes: plan.cost.kvBytes / cellsOfPlan,
+    cellBytes: cellBytesOf(plan),
     marginBytes: plan.arithmetic.marginBytes,
     idleReleaseMs,
     isSharedMemory: memory !== 'discrete',

@@ -209,6 +209,7 @@ export class OverlapLoop {
     if (!isUrgent && nowMs < this.rungCheckAtMs) return false;
     const input = this.rungInput(nowMs);
     scheduler.canGrow = this.rungs.canClimb(input);
+    scheduler.headroomBytes = input.headroomBytes;
     // Under steady load something is always in flight: a move that is wanted must be let through, or pressure would find no answer.
     if (scheduler.inFlightCount > 0 && this.rungs.wantsMove(input)) return true;
     this.rungCheckAtMs = nowMs + RUNG_CHECK_MS;

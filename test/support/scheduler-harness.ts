@@ -36,6 +36,7 @@ export const LIMITS: SchedulerLimits = {
   runningCap: 4,
   cells: 1024,
   cellsMax: 1024,
+  cellBytes: 0,
   contextTokens: 512,
   chunkTokens: 64,
   batchTokens: 128,
@@ -65,7 +66,7 @@ export class SchedulerHarness {
   private readonly spec: ContextSpec;
   private epoch = 1;
 
-  readonly limits: SchedulerLimits;
+  limits: SchedulerLimits;
 
   constructor(given: SchedulerLimits, fake: Partial<FakeEngineOptions> = {}) {
     // Unless a test says otherwise, the context does not grow.
@@ -151,10 +152,19 @@ export class SchedulerHarness {
     this.takeTokens();
     this.scheduler.applyResult(this.result(record), 0);
     if (output[STEP_OUT.status] !== STEP_STATUS.ok && !isStale) {
-      this.engine.createContext(this.spec);
+      this.engine.createContext({ ...this.spec, cells: this.limits.cells });
       this.epoch++;
       this.scheduler.applyContext(this.limits, this.epoch);
     }
+  }
+
+  /** Replaces the context by one of `cells` cells, which takes nothing over. Nothing may be in flight. */
+  moveContext(cells: number): void {
+    this.scheduler.leaveContext(cells, 0);
+    this.limits = { ...this.limits, cells };
+    this.engine.createContext({ ...this.spec, cells });
+    this.epoch++;
+    this.scheduler.enterContext(this.limits, this.epoch, []);
   }
 
   /** Plans and runs with up to `depth` records in flight until nothing is left. @throws Error when it does not end. */

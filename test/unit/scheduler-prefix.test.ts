@@ -53,7 +53,7 @@ t.test('the same prompt twice is not stored twice', async (t) => {
 });
 
 t.test(
-  'idle prefixes are evicted before the prefill that needs their cells, oldest first, no more than needed',
+  'idle prefixes are evicted before the prefill that needs their cells, least valuable first, no more than needed',
   async (t) => {
     const harness = new SchedulerHarness({ ...LIMITS, cells: 768 });
     for (let id = 1; id <= 3; id++) {
@@ -68,6 +68,48 @@ t.test(
     t.same(evicted, [0], 'one was enough, and it is the oldest');
   },
 );
+
+t.test('a prefix that requests branch off outlives one that was used later and never again', async (t) => {
+  const harness = new SchedulerHarness({ ...LIMITS, cells: 768, sequences: 6, runningCap: 2 });
+  const system = letters(200);
+  for (let id = 1; id <= 3; id++) {
+    harness.submit(id, [...system, ...letters(40, 97 + id)], { params: { maxTokens: 1 } });
+    harness.drain();
+    harness.nowMs += 1000;
+  }
+  harness.submit(4, letters(200, 75), { params: { maxTokens: 1 } });
+  harness.drain();
+  harness.nowMs += 1000;
+  harness.submit(5, letters(400, 97), { params: { maxTokens: 1 } });
+  harness.drain();
+  const cachedOf = (id: number, prompt: number[]) => {
+    harness.submit(id, prompt, { params: { maxTokens: 1 } });
+    harness.drain();
+    return harness.outcome(id).cachedTokens;
+  };
+  t.equal(cachedOf(6, [...system, 66, 66]), 200, 'the one that was asked for is still there');
+  t.equal(cachedOf(7, [...letters(200, 75), 66]), 0, 'the later one went');
+});
+
+t.test('each turn of a conversation is not a hit: one that is over goes before one that has begun', async (t) => {
+  const harness = new SchedulerHarness({ ...LIMITS, sequences: 2, runningCap: 1 });
+  let said = letters(50);
+  for (let id = 1; id <= 5; id++) {
+    harness.submit(id, said, { params: { maxTokens: 2 } });
+    harness.drain();
+    said = [...said, ...harness.outcome(id).tokens, ...letters(10, 70 + id)];
+    harness.nowMs += 1000;
+  }
+  const begun = letters(50, 97);
+  harness.submit(6, begun, { params: { maxTokens: 1 } });
+  harness.drain();
+  harness.nowMs += 1000;
+  harness.submit(7, letters(50, 80), { params: { maxTokens: 1 } });
+  harness.drain();
+  harness.submit(8, [...begun, 65, 66], { params: { maxTokens: 1 } });
+  harness.drain();
+  t.equal(harness.outcome(8).cachedTokens, 50);
+});
 
 t.test('the matched prefix is never the one that goes', async (t) => {
   const harness = new SchedulerHarness({ ...LIMITS, cells: 512 });

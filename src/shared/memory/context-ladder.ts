@@ -44,6 +44,11 @@ function rungOf(spec: ContextSpec, cost: ContextCost, memory: DeviceMemory): Con
   return { spec, cells: spec.cells, bytes: bytesOf(cost, memory) };
 }
 
+/** Bytes of one cell's keys and values. */
+export function cellBytesOf({ layout, cells, cost, spec }: Plan): number {
+  return cost.kvBytes / (layout === 'shared' ? cells : cells * spec.sequences);
+}
+
 /** The engine rounds cells to 256. */
 function roundUp(cells: number): number {
   return Math.ceil(cells / 256) * 256;

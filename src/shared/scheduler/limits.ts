@@ -11,6 +11,8 @@ export interface SchedulerLimits {
   cells: number;
   /** Cells of the largest context that this plan may grow to. */
   cellsMax: number;
+  /** Keys and values of one cell, bytes: what a larger pool takes. */
+  cellBytes: number;
   /** Prompt and output of one request, tokens at most. */
   contextTokens: number;
   /** Prompt tokens of one step at most. */

@@ -106,6 +106,7 @@ export class Scheduler {
   schedule(nowMs: number): boolean {
     this.book.nowMs = nowMs;
     this.plan.begin(this.stepId, this.epoch);
+    this.pool.nowMs = nowMs;
     this.pool.wantedCells = 0;
     for (const request of this.book.overdue()) this.finish(request, FINISH_CODE.insufficientMemory);
     if (this.hasContext) {
@@ -152,6 +153,11 @@ export class Scheduler {
   /** Lets plans ask for a larger context (`wantedCells`) instead of evicting and preempting; the caller knows whether one fits. */
   set canGrow(value: boolean) {
     this.pool.canGrow = value;
+  }
+
+  /** The last reading; plans before the first one take it that there is enough. */
+  set headroomBytes(value: number) {
+    this.pool.headroomBytes = value;
   }
 
   /** Cells that the last plan would have liked to have; 0: those there are will do. */
@@ -201,6 +207,8 @@ export class Scheduler {
     this.limits = limits;
     this.epoch = epoch;
     this.pool = new SequencePool(limits, this.plan, this.counters);
+    this.pool.nowMs = before.nowMs;
+    this.pool.headroomBytes = before.headroomBytes;
     this.planner = this.newPlanner();
     return before;
   }

@@ -1,4 +1,5 @@
 import { OP_KIND } from '../batch-wire.js';
+import { chooseEvictions, evictionOrder, type IdlePrefix, prefixValue } from '../memory/eviction-order.js';
 import type { BatchPlan } from './batch-plan.js';
 import { CellAccounting } from './cell-accounting.js';
 import type { SchedulerCounters } from './counters.js';
@@ -34,25 +35,38 @@ export class SequencePool {
     return this.table.all[request.sequence];
   }
 
+  /** Time of the plan being made. */
+  nowMs = 0;
+  /** The last reading. */
+  headroomBytes = Number.POSITIVE_INFINITY;
   /** A larger context may be made, and nothing speaks against it now. */
   canGrow = false;
   /** Cells (of the pool, or of a stream) that this plan would have liked to have; 0: those there are will do. */
   wantedCells = 0;
 
-  /** Asks for a larger context. Returns whether there is hope for one. */
-  wantCells(cells: number): boolean {
-    if (!this.canGrow || this.limits.cells >= this.limits.cellsMax) return false;
-    this.wantedCells = Math.max(this.wantedCells, Math.min(cells, this.limits.cellsMax));
+  /** Asks for a context with `count` cells more, of the pool or of each stream. Returns whether there is hope for one. */
+  wantMore(count: number): boolean {
+    const { cells, cellsMax } = this.limits;
+    if (!this.canGrow || cells >= cellsMax) return false;
+    this.wantedCells = Math.max(this.wantedCells, Math.min(cells + count + GROWTH_TOKENS, cellsMax));
     return true;
   }
 
+  /** What a context with `count` cells more takes beyond this one. */
+  growthBytes(count: number): number {
+    const { layout, sequences, cellBytes } = this.limits;
+    return count * cellBytes * (layout === 'shared' ? 1 : sequences);
+  }
+
   /**
-   * Sequences to carry into a context of `cells` cells: busy ones first, then cached prefixes, latest used first, as many as fit there and
+   * Sequences to carry into a context of `cells` cells: busy ones first, then cached prefixes, most valuable first, as many as fit there and
    * into `budgetTokens` on the way. A copy holds shared cells for itself, so each sequence counts with its whole length.
    */
   sequencesToKeep(cells: number, budgetTokens: number): number[] {
     const byWorth = this.table.all.filter((sequence) => this.cells.length(sequence.id) > 0);
-    byWorth.sort((a, b) => Number(b.state === 'busy') - Number(a.state === 'busy') || b.lastUsed - a.lastUsed);
+    const worth = (sequence: Sequence) =>
+      sequence.state === 'busy' ? Number.MAX_VALUE : prefixValue(this.prefix(sequence), this.nowMs);
+    byWorth.sort((a, b) => worth(b) - worth(a) || b.lastUsedMs - a.lastUsedMs);
     let budget = this.limits.layout === 'shared' ? Math.min(cells, budgetTokens) : budgetTokens;
     return byWorth.flatMap(({ id }) => {
       const length = this.cells.length(id);
@@ -103,22 +117,50 @@ export class SequencePool {
     return false;
   }
 
+  /** Not all sequences are busy. */
+  get hasHome(): boolean {
+    return this.table.all.some((sequence) => sequence.state !== 'busy');
+  }
+
   /**
-   * The sequence that a request will live in: the matched one, when it is idle and little of it would be lost; else a free one; else
-   * the idle one that was used longest ago; the matched one as the last resort. null: all are busy.
+   * The sequence that a request will live in: the matched one, when less than a copy's worth of it would be lost; else a free one; else
+   * the one whose loss weighs least, which of the matched one is its end. null: all are busy.
    */
   chooseHome(match: PrefixMatch | null): Sequence | null {
-    const idleMatch = match?.sequence.state === 'idle' ? match.sequence : null;
-    if (match && idleMatch && (!this.limits.canTrim || match.count * 2 >= idleMatch.cachedCount)) return idleMatch;
-    return this.table.firstFree() ?? this.table.leastRecentIdle(idleMatch) ?? idleMatch;
+    if (match && this.isContinued(match)) return match.sequence;
+    const free = this.table.firstFree();
+    if (free) return free;
+    const homes = this.table
+      .idle()
+      .map((sequence) => this.prefix(sequence, this.lostTokens(sequence, match), sequence.cachedCount));
+    const [home] = evictionOrder(homes, this.nowMs);
+    return home ? this.table.all[home.id] : null;
+  }
+
+  /** The matched sequence is idle and ends where the prompt goes on, but for less than a copy's worth. */
+  private isContinued({ sequence, count }: PrefixMatch): boolean {
+    return sequence.state === 'idle' && sequence.cachedCount - count < COPY_MIN_TOKENS;
+  }
+
+  private lostTokens(sequence: Sequence, match: PrefixMatch | null): number {
+    return sequence === match?.sequence ? sequence.cachedCount - match.count : this.cells.ownCells(sequence.id);
+  }
+
+  /** What other sequences hold as well is not lost with this one: its own cells are what it gives back, and what a hit on it saves. */
+  private prefix(sequence: Sequence, tokens = this.cells.ownCells(sequence.id), freesCells = tokens): IdlePrefix {
+    const { id, hits, lastUsedMs } = sequence;
+    return { id, freesCells, freesBytes: 0, tokens, hits, lastUsedMs, pinned: false };
   }
 
   /** Makes `home` hold the matched prefix and nothing else, and gives it to `request`. Returns the prefix's length. */
   occupy(home: Sequence, match: PrefixMatch | null, request: Request): number {
+    // A conversation that goes on is one use that lasts: were each turn a hit, those that are over would outlive those that have begun.
+    const isHit = match !== null && !this.isContinued(match);
     const cached = this.prepare(home, match);
     if (cached > 0 && match?.sequence.cacheSalt !== request.spec.cacheSalt)
       throw new Error('a prefix crossed its salt');
-    this.table.assign(home, request);
+    if (isHit && cached > 0) this.table.hit(match.sequence, this.nowMs);
+    this.table.assign(home, request, this.nowMs);
     return cached;
   }
 
@@ -129,7 +171,7 @@ export class SequencePool {
     this.cells.truncate(sequence.id, count);
     const keeps =
       this.limits.prefixCache && request.spec.usesPrefixCache && count > 0 && !this.isDuplicate(sequence, count);
-    if (keeps) this.table.makeIdle(sequence, count);
+    if (keeps) this.table.makeIdle(sequence, count, this.nowMs);
     else this.release(sequence, OP_KIND.remove);
   }
 
@@ -140,22 +182,27 @@ export class SequencePool {
   }
 
   /**
-   * Makes room for `count` more cells of `sequence`: asks for a larger context while there is hope for one, else evicts idle prefixes,
-   * oldest first, until it fits or none is left.
+   * Makes room for `count` more cells of `sequence`: asks for a larger context while there is hope for one, else evicts idle prefixes
+   * until it fits or none is left.
    */
   evictUntil(sequence: number, count: number): void {
-    if (this.cells.freeFor(sequence) >= count) return;
-    if (this.limits.layout === 'private') {
-      this.wantCells(this.cells.length(sequence) + count + GROWTH_TOKENS);
-      return;
-    }
-    if (this.wantCells(this.cells.usedCells + count + GROWTH_TOKENS)) return;
-    // One that shares all its cells would free nothing and lose a hit; it goes only when there is no other.
-    const frees = (candidate: Sequence) => this.cells.ownCells(candidate.id) > 0;
-    while (this.cells.freeFor(sequence) < count) {
-      const oldest = this.table.leastRecentIdle(null, frees) ?? this.table.leastRecentIdle(null);
-      if (!oldest) return;
-      this.evict(oldest);
+    const short = count - this.cells.freeFor(sequence);
+    if (short <= 0 || this.wantMore(short) || this.limits.layout === 'private') return;
+    this.evictCells(short);
+  }
+
+  /** Evicts idle prefixes other than `pinned`, least valuable first, until the pool has `count` free cells more or none is left. */
+  evictCells(count: number, pinned: Sequence | null = null): void {
+    const enough = this.cells.usedCells - count;
+    while (this.cells.usedCells > enough) {
+      const idle = this.table.idle().filter((sequence) => sequence !== pinned);
+      const need = { cells: this.cells.usedCells - enough, bytes: 0 };
+      const prefixes = idle.map((sequence) => this.prefix(sequence));
+      const { ids } = chooseEvictions(prefixes, need, this.nowMs, true);
+      if (ids.length > 0) for (const id of ids) this.evict(this.table.all[id]);
+      // Those that are left hold all their cells together with others: only the last of them to go frees any.
+      else if (idle.length > 0) this.evict(idle[0]);
+      else return;
     }
   }
 

@@ -12,8 +12,9 @@ export interface Sequence {
   tokens: Int32Array;
   cachedCount: number;
   cacheSalt: number;
-  /** Order of last use; the smallest idle one is evicted first. */
-  lastUsed: number;
+  /** How often a request branched off its cells since they began. */
+  hits: number;
+  lastUsedMs: number;
 }
 
 export interface PrefixMatch {
@@ -27,7 +28,6 @@ const NO_TOKENS = new Int32Array(0);
 /** All sequences of the context, and the prefix index over them. */
 export class SequenceTable {
   readonly all: readonly Sequence[];
-  private clock = 0;
 
   constructor(count: number) {
     this.all = Array.from({ length: count }, (_, id) => ({
@@ -37,7 +37,8 @@ export class SequenceTable {
       tokens: NO_TOKENS,
       cachedCount: 0,
       cacheSalt: 0,
-      lastUsed: 0,
+      hits: 0,
+      lastUsedMs: 0,
     }));
   }
 
@@ -45,15 +46,8 @@ export class SequenceTable {
     return this.all.find((sequence) => sequence.state === 'free') ?? null;
   }
 
-  /** The idle sequence that was used longest ago, other than `except`, among those that `accepts` takes. */
-  leastRecentIdle(except: Sequence | null, accepts?: (sequence: Sequence) => boolean): Sequence | null {
-    let oldest: Sequence | null = null;
-    for (const sequence of this.all) {
-      if (sequence.state !== 'idle' || sequence === except) continue;
-      if (oldest !== null && sequence.lastUsed >= oldest.lastUsed) continue;
-      if (accepts === undefined || accepts(sequence)) oldest = sequence;
-    }
-    return oldest;
+  idle(): Sequence[] {
+    return this.all.filter((sequence) => sequence.state === 'idle');
   }
 
   /**
@@ -94,20 +88,19 @@ export class SequenceTable {
     return sequence.cachedCount;
   }
 
-  assign(sequence: Sequence, owner: Request): void {
+  /** A request takes the sequence; what it holds so far, and its hits, go on. */
+  assign(sequence: Sequence, owner: Request, nowMs: number): void {
     sequence.state = 'busy';
     sequence.owner = owner;
     sequence.tokens = owner.tokens;
     sequence.cachedCount = 0;
     sequence.cacheSalt = owner.spec.cacheSalt;
-    this.touch(sequence);
+    sequence.lastUsedMs = nowMs;
   }
 
   /** Takes over what `other`, of an earlier table, holds in the sequence of the same id. */
   adopt(other: Sequence): void {
-    const sequence = this.all[other.id];
-    Object.assign(sequence, other);
-    this.clock = Math.max(this.clock, other.lastUsed);
+    Object.assign(this.all[other.id], other);
   }
 
   /** The owner grew its token array. */
@@ -115,11 +108,11 @@ export class SequenceTable {
     if (sequence.owner) sequence.tokens = sequence.owner.tokens;
   }
 
-  makeIdle(sequence: Sequence, cachedCount: number): void {
+  makeIdle(sequence: Sequence, cachedCount: number, nowMs: number): void {
     sequence.state = 'idle';
     sequence.owner = null;
     sequence.cachedCount = cachedCount;
-    this.touch(sequence);
+    sequence.lastUsedMs = nowMs;
   }
 
   makeFree(sequence: Sequence): void {
@@ -127,10 +120,13 @@ export class SequenceTable {
     sequence.owner = null;
     sequence.tokens = NO_TOKENS;
     sequence.cachedCount = 0;
+    sequence.hits = 0;
   }
 
-  private touch(sequence: Sequence): void {
-    sequence.lastUsed = ++this.clock;
+  /** A request took its first tokens over. */
+  hit(sequence: Sequence, nowMs: number): void {
+    sequence.hits++;
+    sequence.lastUsedMs = nowMs;
   }
 }
 

@@ -1,3 +1,4 @@
+import { liveChunkTokens } from '../memory/live-chunk.js';
 import { NOTICE_KIND } from '../token-wire.js';
 import { type BatchPlan, startWordsOf } from './batch-plan.js';
 import type { StepTimes } from './chunk-policy.js';
@@ -7,13 +8,11 @@ import { splitPrefills } from './prefill-order.js';
 import type { Request } from './request.js';
 import type { RequestBook } from './request-book.js';
 import type { SequencePool } from './sequence-pool.js';
-import type { PrefixMatch } from './sequence-table.js';
+import { StandingGate } from './standing-gate.js';
 import { cheapestVictim } from './victim.js';
 
 /** Waiting requests that one plan looks at behind those that wait for another's prefill. Chosen: bounds the plan's time. */
 const ADMISSION_SCAN_MAX = 64;
-/** Free cells that admission leaves to each running request, so that it does not preempt at once. Chosen. */
-const GROWTH_RESERVE_TOKENS = 16;
 
 /**
  * Fills one step's budget: decodes of running requests first, then prompts. Made anew for every context; requests outlive it in their book.
@@ -21,6 +20,7 @@ const GROWTH_RESERVE_TOKENS = 16;
 export class StepPlanner {
   /** Prompt tokens that the last plan allowed. */
   chunkTokens = 0;
+  private readonly gate: StandingGate;
 
   constructor(
     private readonly limits: SchedulerLimits,
@@ -29,7 +29,9 @@ export class StepPlanner {
     private readonly pool: SequencePool,
     private readonly times: StepTimes,
     private readonly counters: SchedulerCounters,
-  ) {}
+  ) {
+    this.gate = new StandingGate(limits, pool);
+  }
 
   /** `isIdle`: nothing is in flight, so what cannot be planned now will not become possible by itself. */
   fill(isIdle: boolean): void {
@@ -58,7 +60,7 @@ export class StepPlanner {
    */
   private planPrefills(): void {
     const { limits, plan, book } = this;
-    const chunk = this.times.chunkTokens(plan.decodes, limits.chunkTokens, limits.targetItlMicros);
+    const chunk = this.times.chunkTokens(plan.decodes, this.chunkByMemory(), limits.targetItlMicros);
     let budget = Math.min(chunk, limits.batchTokens - plan.decodes);
     this.chunkTokens = chunk;
     const { short, long } = splitPrefills(book.running, chunk);
@@ -66,6 +68,19 @@ export class StepPlanner {
     const keptForLong = long.length > 0 ? budget >> 1 : 0;
     budget = this.admitWaiting(budget - keptForLong) + keptForLong;
     for (const request of long) budget -= this.planChunk(request, budget);
+  }
+
+  /** Compute memory stands, so a prompt token takes none; a step's prompts are together no longer than the pool. */
+  private chunkByMemory(): number {
+    const { chunkTokens } = this.limits;
+    return liveChunkTokens({
+      headroomBytes: this.pool.headroomBytes,
+      newCacheBytes: 0,
+      bytesPerTokenContext: 0,
+      contextTokens: this.pool.cells.totalCells,
+      confirmedChunkTokens: chunkTokens,
+      standingChunkTokens: chunkTokens,
+    });
   }
 
   /**
@@ -117,12 +132,12 @@ export class StepPlanner {
 
   /** Gives a waiting request a sequence, with the longest cached prefix in it. */
   private admit(request: Request): 'admitted' | 'deferred' | 'no room' {
-    if (this.book.running.length >= this.limits.runningCap) return 'no room';
+    if (this.book.running.length >= this.limits.runningCap || !this.pool.hasHome) return 'no room';
     if (request.pendingSteps > 0) return 'deferred';
     if (!this.hasRoomForStart(request)) return 'no room';
     const match = this.pool.findPrefix(request);
     if (this.pool.isPrefixComing(request, match, this.book.running)) return 'deferred';
-    if (!this.fits(request, match)) return 'no room';
+    if (!this.gate.admits(request, match, this.book.running)) return 'no room';
     const home = this.pool.chooseHome(match);
     if (!home) return 'no room';
     const cached = this.pool.occupy(home, match, request);
@@ -144,26 +159,6 @@ export class StepPlanner {
     this.counters.prefixHitTokens += cached;
     this.counters.prefixLookupTokens += request.promptCount;
     this.plan.addNotice(request.id, NOTICE_KIND.started, cached, request.promptCount);
-  }
-
-  /** The prompt, and what running prompts still have to compute, fit beside what running requests hold; else a larger pool is asked for. */
-  private fits(request: Request, match: PrefixMatch | null): boolean {
-    const { cells } = this.pool;
-    if (this.limits.layout === 'private') {
-      if (request.tokenCount < cells.cells) return true;
-      this.pool.wantCells(request.tokenCount + 1 + GROWTH_RESERVE_TOKENS);
-      return false;
-    }
-    const busy = this.pool.busyCells(match?.sequence);
-    const promised = this.book.running.reduce(
-      (sum, other) => sum + Math.max(0, other.remaining - 1) + GROWTH_RESERVE_TOKENS,
-      0,
-    );
-    const needed = busy + promised + (request.tokenCount - (match?.count ?? 0)) + 1;
-    if (needed <= cells.totalCells) return true;
-    if (this.pool.wantCells(needed)) return false;
-    // Alone it fits whatever the books say: contextTokens is never more than the largest pool.
-    return this.book.running.length === 0 && request.tokenCount + 1 <= cells.totalCells;
   }
 
   /** Room for a running request's next token: from idle prefixes, then from victims. False: it was itself the cheapest victim. */

@@ -1,6 +1,6 @@
 import { parseConfig } from '../config.js';
 import { RUNG_NONE } from '../context-wire.js';
-import type { ContextRung } from '../memory/context-ladder.js';
+import { type ContextRung, cellBytesOf } from '../memory/context-ladder.js';
 import type { Plan } from '../memory/plan-types.js';
 import { type RungInput, RungPolicy } from '../memory/rung-policy.js';
 import { startWordsMax } from '../pipeline-buffers.js';
@@ -50,8 +50,7 @@ export class SimulatedOverlap {
     const { plan, ladder } = input;
     this.limits = limitsOf(input);
     this.cellsOfRung = ladder.map(({ cells }) => cells);
-    const cellsOfPlan = plan.layout === 'shared' ? plan.cells : plan.cells * plan.spec.sequences;
-    this.cellBytes = plan.cost.kvBytes / cellsOfPlan;
+    this.cellBytes = cellBytesOf(plan);
     this.rungs = new RungPolicy(
       {
         rungs: ladder.map(({ cells, bytes }) => ({ cells, bytes })),
@@ -96,6 +95,7 @@ export class SimulatedOverlap {
     if (!isUrgent && nowMs < this.rungCheckAtMs) return 'none';
     const input = this.rungInput(nowMs, live);
     scheduler.canGrow = this.rungs.canClimb(input);
+    scheduler.headroomBytes = input.headroomBytes;
     if (scheduler.inFlightCount > 0 && this.rungs.wantsMove(input)) return 'soon';
     this.rungCheckAtMs = nowMs + RUNG_CHECK_MS;
     if (scheduler.inFlightCount > 0) return 'none';
@@ -128,6 +128,7 @@ function limitsOf({ plan, ladder, canTrim, prefixCache, waitingMax }: OverlapInp
     runningCap: plan.runningCap,
     cells: ladder[0].cells,
     cellsMax: ladder[ladder.length - 1].cells,
+    cellBytes: cellBytesOf(plan),
     contextTokens: plan.contextTokens,
     chunkTokens: plan.chunkTokens,
     batchTokens: ladder[0].spec.batchTokens,
