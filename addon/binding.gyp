@@ -70,6 +70,7 @@
         'src/sampler-pool.cc',
         'src/sampling-parameters.cc',
         'src/selection.cc',
+        'src/state-memory.cc',
         'src/step.cc',
         'src/vocabulary.cc',
       ],

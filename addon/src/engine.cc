@@ -238,10 +238,12 @@ Napi::Value Engine::SaveSequence(const Napi::CallbackInfo& info) {
     if (context.has_pending_copy)
       throw AddonError("wrong_state", "a copied stream can be saved after the next decode only");
     size_t bytes = llama_state_seq_get_size(context.engine, sequence);
-    Napi::Uint8Array state = Napi::Uint8Array::New(env, bytes);
+    Napi::Uint8Array state = states_->Allocate(env, bytes);
     size_t written = llama_state_seq_get_data(context.engine, state.Data(), bytes, sequence);
-    if (written != bytes)
+    if (written != bytes) {
+      states_->Release(state);
       throw AddonError("failed", "the engine could not save the sequence");
+    }
     return state;
   });
 }
@@ -271,14 +273,11 @@ Napi::Value Engine::RestoreSequence(const Napi::CallbackInfo& info) {
   });
 }
 
-// Gives the state's memory back now; a garbage collection may be minutes away, and a thread that only steps has none at all.
 Napi::Value Engine::ReleaseState(const Napi::CallbackInfo& info) {
   return Guarded(info.Env(), [&]() -> Napi::Value {
     if (!info[0].IsTypedArray())
       throw AddonError("invalid_argument", "a sequence's state must be a Uint8Array");
-    Napi::ArrayBuffer buffer = info[0].As<Napi::TypedArray>().ArrayBuffer();
-    if (!buffer.IsDetached())
-      buffer.Detach();
+    states_->Release(info[0].As<Napi::Uint8Array>());
     return info.Env().Undefined();
   });
 }

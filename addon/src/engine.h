@@ -7,6 +7,7 @@
 #include "devices.h"
 #include "memory-measure.h"
 #include "sampler-pool.h"
+#include "state-memory.h"
 #include "step.h"
 
 #include <napi.h>
@@ -51,6 +52,7 @@ private:
   std::unique_ptr<MeasuringModel> measuring_;
   std::unique_ptr<Context> context_;
   std::unique_ptr<SamplerPool> pool_;
+  std::shared_ptr<StateMemory> states_ = std::make_shared<StateMemory>();
   plimsoll_host_reader* host_ = nullptr;
   bool closed_ = false;
   Step step_;
