@@ -18,6 +18,12 @@ import { EXIT_PIPELINE_DIED } from './supervisor/protocol.js';
 import { openSupervisorLink, type SupervisorLink } from './supervisor/supervisor-link.js';
 import { warmUp } from './warm-up.js';
 
+interface HttpSide {
+  server: FastifyInstance;
+  /** Warms its code up until `isOver`. */
+  rehearse(isOver: () => boolean): Promise<number>;
+}
+
 /** The model's side of a server: what stands once it is loaded. */
 interface LoadedModel {
   pipeline: WorkerPipeline;
@@ -45,13 +51,19 @@ export async function serve(config: Config, context: ExitContext): Promise<numbe
   const loading = loadModel(config, context, link, log, AbortSignal.any([stop.signal, failed.signal]), (opened) => {
     line = opened;
   });
+  let isSettled = false;
   let earlyError: Error | null = null;
-  loading.catch((error: Error) => {
-    earlyError = error;
-  });
+  loading
+    .catch((error: Error) => {
+      earlyError = error;
+    })
+    .finally(() => {
+      isSettled = true;
+    });
   let server: FastifyInstance | null = null;
   try {
-    server = await openServer(config, log, () => line?.view() ?? WHOLE_LINE);
+    const http = await openHttp(config, log, () => line?.view() ?? WHOLE_LINE);
+    server = http.server;
     // What fails at once, such as a file that is not there, is said before anything else.
     if (earlyError) throw earlyError;
     const address = await server.listen({
@@ -60,6 +72,7 @@ export async function serve(config: Config, context: ExitContext): Promise<numbe
       listenTextResolver: (where) => `listening on ${where}, the model is loading`,
     });
     warnWhenOpen(config, log);
+    await http.rehearse(() => isSettled);
     const model = await loading;
     const died = new Promise<Error>((resolve) => model.pipeline.onFatal(resolve));
     server.attach(model.pipeline, model.prepare);
@@ -125,26 +138,25 @@ async function loadModel(
 }
 
 /** The HTTP side, imported while the model loads: it takes a good part of a start. */
-async function openServer(config: Config, log: Logger, line: () => LineView): Promise<FastifyInstance> {
-  const [{ createServer }, { httpConfig }] = await Promise.all([
+async function openHttp(config: Config, log: Logger, line: () => LineView): Promise<HttpSide> {
+  const [{ createServer }, { httpConfig }, { rehearse }] = await Promise.all([
     import('./http/server.js'),
     import('./http/http-config.js'),
+    import('./http/rehearsal.js'),
   ]);
   const names = modelNames(config);
-  return createServer({
-    pipeline: null,
-    prepare: null,
-    config: httpConfig({
-      modelName: names.served,
-      modelAliases: names.aliases,
-      modelRoot: config.model,
-      systemFingerprint: `plimsoll-${packageVersion}`,
-      apiKeys: config.apiKeys,
-      corsOrigins: config.corsOrigins,
-    }),
-    logger: log,
-    line,
+  const settings = httpConfig({
+    modelName: names.served,
+    modelAliases: names.aliases,
+    modelRoot: config.model,
+    systemFingerprint: `plimsoll-${packageVersion}`,
+    apiKeys: config.apiKeys,
+    corsOrigins: config.corsOrigins,
   });
+  return {
+    server: createServer({ pipeline: null, prepare: null, config: settings, logger: log, line }),
+    rehearse: (isOver) => rehearse(settings, isOver),
+  };
 }
 
 async function drain(server: FastifyInstance, pipeline: WorkerPipeline, config: Config, log: Logger): Promise<void> {
