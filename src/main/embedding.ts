@@ -3,9 +3,11 @@ import type { ModelInfo } from '../shared/engine.js';
 import type { DeviceGauge, SchedulerGauge } from '../shared/gauges-layout.js';
 import type { SamplingParams } from '../shared/sampling.js';
 import { resolveModel } from './models/resolve-model.js';
-import { startPipeline, type WorkerPipeline } from './pipeline.js';
-import type { FinishReason } from './pipeline-types.js';
+import { startPipeline } from './pipeline.js';
+import type { FinishReason, Pipeline, Residence } from './pipeline-types.js';
 import { WorkerPreparePool } from './prepare-pool.js';
+import type { PreparePool } from './prepare-types.js';
+import { ModelResidence } from './residence/model-residence.js';
 import { PieceTable } from './streaming/piece-table.js';
 import { StopStrings } from './streaming/stop-strings.js';
 import { TextStream } from './streaming/text-stream.js';
@@ -74,24 +76,41 @@ const DEFAULTS: SamplingParams = {
 export class Engine {
   private readonly table: PieceTable;
 
-  private constructor(
-    private readonly pipeline: WorkerPipeline,
-    private readonly prepare: WorkerPreparePool,
-  ) {
-    this.table = new PieceTable(pipeline.pieces);
+  private readonly pipeline: Pipeline;
+  private readonly prepare: PreparePool;
+
+  private constructor(private readonly home: ModelResidence) {
+    this.pipeline = home.pipeline;
+    this.prepare = home.prepare;
+    this.table = new PieceTable(home.pipeline.pieces);
   }
 
   /** Fetches the model if needed, loads it, plans its memory. @throws ConfigError, ModelError, StartError. */
   static async start({ onProgress, onLog, ...settings }: EngineOptions = {}): Promise<Engine> {
     const config = parseConfig(settings);
     const modelPath = await resolveModel(config.model);
-    const pipeline = await startPipeline({
-      config,
-      modelPath,
-      ...(onProgress && { onProgress }),
-      ...(onLog && { log: onLog }),
-    });
-    return new Engine(pipeline, new WorkerPreparePool({ modelHandle: pipeline.model.handle }));
+    const load = async (signal: AbortSignal, firstRequestId: number) => {
+      const pipeline = await startPipeline({
+        config,
+        modelPath,
+        firstRequestId,
+        signal,
+        ...(onProgress && { onProgress }),
+        ...(onLog && { log: onLog }),
+      });
+      return { pipeline, prepare: new WorkerPreparePool({ modelHandle: pipeline.model.handle }) };
+    };
+    const residence = await ModelResidence.start(
+      {
+        load,
+        idleUnloadMs: config.idleUnloadMs,
+        loadTimeoutMs: config.queueTimeoutMs,
+        waitingMax: config.maxQueuedRequests,
+        ...(onLog && { log: onLog }),
+      },
+      new AbortController().signal,
+    );
+    return new Engine(residence);
   }
 
   get model(): ModelInfo {
@@ -154,10 +173,14 @@ export class Engine {
     }
   }
 
+  /** What of the model is in memory now (`idleReleaseMs`, `idleUnloadMs`). */
+  get residence(): Residence {
+    return this.pipeline.residence;
+  }
+
   /** Lets running requests finish for up to `timeoutMs`, then frees everything. */
   async close(timeoutMs = 10_000): Promise<void> {
-    await this.pipeline.close(timeoutMs);
-    await this.prepare.close();
+    await this.home.close(timeoutMs);
   }
 
   private tokenize(prompt: string | ChatMessage[], signal = new AbortController().signal): Promise<Int32Array> {

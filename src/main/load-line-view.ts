@@ -1,9 +1,11 @@
 import type { DeviceGauge, SchedulerGauge } from '../shared/gauges-layout.js';
 import { Ledger, type LedgerOwner } from '../shared/memory/ledger.js';
 import type { ForwardReady } from '../workers/worker-messages.js';
+import type { Residence } from './pipeline-types.js';
 
 /** What stands, as JSON for /v1/load-line: the plan with its reasons, the probe, the ladder, and who has which bytes now. */
 export interface LoadLineView {
+  residence: Residence;
   plan: {
     layout: string;
     running_cap: number;
@@ -29,6 +31,7 @@ export function loadLineView(
   const ledger = ledgerOf(device, scheduler);
   const usedBytes = ledger.total() + device.unexplainedBytes;
   return {
+    residence: residenceOf(device),
     plan: {
       layout: plan.layout,
       running_cap: plan.runningCap,
@@ -53,6 +56,11 @@ export function loadLineView(
       alarm: ledger.alarms(usedBytes),
     },
   };
+}
+
+/** Of a model whose weights are there. */
+export function residenceOf({ kvBytes, computeBytes }: Readonly<Record<DeviceGauge, number>>): Residence {
+  return kvBytes === 0 && computeBytes === 0 ? 'released' : 'ready';
 }
 
 /** The standing pool is split by what is in its cells. */

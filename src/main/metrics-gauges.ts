@@ -1,6 +1,6 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { DeviceGauge, SchedulerGauge } from '../shared/gauges-layout.js';
-import type { Pipeline } from './pipeline-types.js';
+import type { Pipeline, Residence } from './pipeline-types.js';
 
 type PipelineOf = () => Pipeline | null;
 
@@ -68,6 +68,8 @@ const LEDGER: ReadonlyArray<readonly [owner: string, field: DeviceGauge]> = [
   ['runtime_extra', 'runtimeExtraBytes'],
 ];
 
+const RESIDENCES: readonly Residence[] = ['ready', 'released', 'unloaded', 'loading'];
+
 /** The load line: every gauge of the pipeline, read when someone scrapes. All are 0 while no model is loaded. */
 export function gaugeMetrics(registry: Registry, pipeline: PipelineOf): void {
   const device = (field: DeviceGauge) => () => pipeline()?.deviceGauges()[field] ?? 0;
@@ -81,7 +83,19 @@ export function gaugeMetrics(registry: Registry, pipeline: PipelineOf): void {
     const total = device('kvTotalTokens')();
     return total > 0 ? device('kvUsedTokens')() / total : 0;
   });
-  gauge(registry, 'model_loaded', '1 once a model answers.', () => (pipeline() === null ? 0 : 1));
+  gauge(registry, 'model_loaded', '1 while the weights are in memory.', () =>
+    pipeline()?.residence === 'ready' || pipeline()?.residence === 'released' ? 1 : 0,
+  );
+  new Gauge({
+    name: 'plimsoll_model_residence',
+    help: 'What of the model is in memory: 1 for the state it is in.',
+    labelNames: ['state'],
+    registers: [registry],
+    collect() {
+      const now = pipeline()?.residence ?? 'loading';
+      for (const state of RESIDENCES) this.set({ state }, state === now ? 1 : 0);
+    },
+  });
   new Gauge({
     name: 'plimsoll_ledger_bytes',
     help: 'Bytes by owner.',

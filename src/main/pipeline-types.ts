@@ -44,6 +44,12 @@ export interface GenerationListener {
   failed(error: PlimsollError): void;
 }
 
+/**
+ * What of a model is in memory. *ready*: weights and a context. *released*: the weights alone, until the next request (--idle-release).
+ * *unloaded*: nothing, until the next request (--idle-unload), which is *loading* it.
+ */
+export type Residence = 'ready' | 'released' | 'unloaded' | 'loading';
+
 export interface Pipeline {
   readonly model: ModelInfo;
   /** Prompt and output of one request, tokens at most. */
@@ -52,6 +58,7 @@ export interface Pipeline {
   submit(request: GenerationRequest, listener: GenerationListener): number;
   /** Harmless for an id that is over. The listener gets `finished('cancelled')`. */
   cancel(id: number): void;
+  readonly residence: Residence;
   /** Requests submitted and not over. */
   readonly activeCount: number;
   deviceGauges(): Readonly<Record<DeviceGauge, number>>;

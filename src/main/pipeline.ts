@@ -12,8 +12,8 @@ import { FINISH_CODE, NOTICE_KIND } from '../shared/token-wire.js';
 import type { FakeEngineOptions } from '../workers/fake-options.js';
 import type { ForwardData, ForwardReady } from '../workers/worker-messages.js';
 import { finishError } from './finish-error.js';
-import { type LoadLineView, loadLineView } from './load-line-view.js';
-import type { GenerationListener, GenerationRequest, Pipeline, SampledToken } from './pipeline-types.js';
+import { type LoadLineView, loadLineView, residenceOf } from './load-line-view.js';
+import type { GenerationListener, GenerationRequest, Pipeline, Residence, SampledToken } from './pipeline-types.js';
 import { planFlags, planThreads } from './plan-settings.js';
 import { SubmitWriter } from './submit-writer.js';
 import { TokenReader } from './token-reader.js';
@@ -35,6 +35,8 @@ export interface PipelineOptions {
   fake?: Partial<FakeEngineOptions>;
   /** Where the load line is, as a share of the limit: below 1 after deaths of memory. Default 1. */
   lineFraction?: number;
+  /** Request ids count from here, default 1: ids of a pipeline that was there before must not come again. */
+  firstRequestId?: number;
   /** The planned context from the start, instead of a small one that grows. */
   fixedContext?: boolean;
   /** Tests: shorter silences. */
@@ -60,7 +62,7 @@ export async function startPipeline(options: PipelineOptions): Promise<WorkerPip
   try {
     options.signal?.throwIfAborted();
     const ready = await workers.ready();
-    const pipeline = new WorkerPipeline(options.config, ready, core, workers);
+    const pipeline = new WorkerPipeline(options.config, ready, core, workers, options.firstRequestId ?? 1);
     onFatal = (message) => pipeline.die(message);
     return pipeline;
   } catch (error) {
@@ -143,11 +145,12 @@ export class WorkerPipeline implements Pipeline {
   private readonly activeMax: number;
   /** Cancels that found the submit ring full. */
   private readonly unsentCancels = new Set<number>();
-  private nextId = 1;
+  private nextId: number;
   private state: 'running' | 'draining' | 'closed' = 'running';
   private fatalError: PlimsollError | null = null;
   private fatalHandler: ((error: PlimsollError) => void) | null = null;
   private whenIdle: (() => void) | null = null;
+  private idleHandler: (() => void) | null = null;
   private closing: Promise<void> | null = null;
 
   constructor(
@@ -155,7 +158,9 @@ export class WorkerPipeline implements Pipeline {
     readonly ready: ForwardReady,
     core: ForwardData['core'],
     private readonly workers: WorkerSet,
+    firstRequestId = 1,
   ) {
+    this.nextId = firstRequestId;
     this.model = ready.model;
     this.contextTokens = ready.plan.contextTokens;
     this.pieces = ready.pieces;
@@ -181,6 +186,15 @@ export class WorkerPipeline implements Pipeline {
       maxWaitMs: config.queueTimeoutMs,
     });
     void this.readTokens();
+  }
+
+  get residence(): Residence {
+    return residenceOf(this.deviceReader.read());
+  }
+
+  /** Ids from here on have not been given away. */
+  get nextRequestId(): number {
+    return this.nextId;
   }
 
   get activeCount(): number {
@@ -217,6 +231,11 @@ export class WorkerPipeline implements Pipeline {
 
   loadLine(): LoadLineView {
     return loadLineView(this.ready, this.deviceReader.read(), this.schedulerReader.read());
+  }
+
+  /** Called whenever the last request is over. */
+  onIdle(handler: () => void): void {
+    this.idleHandler = handler;
   }
 
   onFatal(handler: (error: PlimsollError) => void): void {
@@ -330,7 +349,9 @@ export class WorkerPipeline implements Pipeline {
   private end(id: number): void {
     this.listeners.delete(id);
     this.unsentCancels.delete(id);
-    if (this.listeners.size === 0) this.whenIdle?.();
+    if (this.listeners.size > 0) return;
+    this.whenIdle?.();
+    this.idleHandler?.();
   }
 }
 

@@ -8,9 +8,11 @@ import { fetchModel } from './cli/pull.js';
 import { createLogger, isPrettyLog } from './logger.js';
 import { modelNames } from './model-names.js';
 import { packageVersion } from './package-root.js';
-import { startPipeline, type WorkerPipeline } from './pipeline.js';
+import { startPipeline } from './pipeline.js';
+import type { Pipeline } from './pipeline-types.js';
 import { planReport } from './plan-report.js';
 import { WorkerPreparePool } from './prepare-pool.js';
+import { type LoadedModel, ModelResidence } from './residence/model-residence.js';
 import { StartError } from './start-error.js';
 import { type LineView, WHOLE_LINE } from './supervisor/line-view.js';
 import { LoadLine } from './supervisor/load-line.js';
@@ -25,9 +27,8 @@ interface HttpSide {
 }
 
 /** The model's side of a server: what stands once it is loaded. */
-interface LoadedModel {
-  pipeline: WorkerPipeline;
-  prepare: WorkerPreparePool;
+interface ServedModel {
+  residence: ModelResidence;
   line: LoadLine;
 }
 
@@ -74,9 +75,10 @@ export async function serve(config: Config, context: ExitContext): Promise<numbe
     warnWhenOpen(config, log);
     await http.rehearse(() => isSettled);
     const model = await loading;
-    const died = new Promise<Error>((resolve) => model.pipeline.onFatal(resolve));
-    server.attach(model.pipeline, model.prepare);
-    model.line.watch(() => model.pipeline.deviceGauges().steps);
+    const { pipeline, prepare } = model.residence;
+    const died = new Promise<Error>((resolve) => pipeline.onFatal(resolve));
+    server.attach(pipeline, prepare);
+    model.line.watch(() => pipeline.deviceGauges().steps);
     link.ready();
     log.info(
       { address, version: packageVersion, pid: process.pid, readyMs: Math.round(performance.now() - startedAtMs) },
@@ -89,7 +91,7 @@ export async function serve(config: Config, context: ExitContext): Promise<numbe
       return EXIT_PIPELINE_DIED;
     }
     link.stopping();
-    await drain(server, model.pipeline, config, log);
+    await drain(server, pipeline, config, log);
     return 0;
   } catch (error) {
     // Told to stop while the model was loading: that is what it did.
@@ -100,15 +102,14 @@ export async function serve(config: Config, context: ExitContext): Promise<numbe
     const model = await loading.catch(() => null);
     model?.line.close();
     // Sockets last: what drains still has answers to write.
-    await model?.pipeline.close(0);
-    await model?.prepare.close();
+    await model?.residence.close(0);
     server?.server.closeAllConnections();
     await server?.close();
     stop.dispose();
   }
 }
 
-/** Fetches the model if needed, starts the pipeline, and runs everything once. @throws ModelError, StartError. */
+/** Fetches the model if needed and loads it, so that it can be unloaded and come back. @throws ModelError, StartError. */
 async function loadModel(
   config: Config,
   context: ExitContext,
@@ -116,25 +117,60 @@ async function loadModel(
   log: Logger,
   signal: AbortSignal,
   onLine: (line: LoadLine) => void,
-): Promise<LoadedModel> {
+): Promise<ServedModel> {
   const modelPath = await fetchModel(config.model, process.stderr, { env: process.env, signal });
   context.modelPath = modelPath;
   const line = new LoadLine({ config, modelPath, link, log });
   onLine(line);
+  const residence = await ModelResidence.start(
+    {
+      load: (loadSignal, firstRequestId) =>
+        startModel({ config, modelPath, line, log, signal: loadSignal, firstRequestId }),
+      idleUnloadMs: config.idleUnloadMs,
+      loadTimeoutMs: config.queueTimeoutMs,
+      waitingMax: config.maxQueuedRequests,
+      log: (level, message) => log[level](message),
+    },
+    signal,
+  );
+  return { residence, line };
+}
+
+interface ModelStart {
+  config: Config;
+  modelPath: string;
+  line: LoadLine;
+  log: Logger;
+  signal: AbortSignal;
+  firstRequestId: number;
+}
+
+/** Starts the pipeline, and runs everything once. @throws StartError. */
+async function startModel({ config, modelPath, line, log, signal, firstRequestId }: ModelStart): Promise<LoadedModel> {
   const pipeline = await startPipeline({
     config,
     modelPath,
     lineFraction: line.fraction,
+    firstRequestId,
     signal,
     log: (level, message) => log[level](message),
   });
   line.planned(pipeline.ready.lineFraction);
-  for (const text of planReport(pipeline.ready)) log.info(text);
+  // In full once: a model that comes back many times a day must not fill a log.
+  const level = firstRequestId === 1 ? 'info' : 'debug';
+  for (const text of planReport(pipeline.ready)) log[level](text);
   const prepare = new WorkerPreparePool({ modelHandle: pipeline.model.handle });
   // A probe has paged the weights in and compiled what there is to compile.
   const needsWarmUp = config.warmup && !pipeline.ready.probe.ran;
-  await Promise.all([prepare.warmUp(), needsWarmUp ? warmUp(pipeline) : null]);
-  return { pipeline, prepare, line };
+  try {
+    await Promise.all([prepare.warmUp(), needsWarmUp ? warmUp(pipeline) : null]);
+  } catch (error) {
+    // What started must not stay behind: the next request starts it all again.
+    await pipeline.close(0);
+    await prepare.close();
+    throw error;
+  }
+  return { pipeline, prepare };
 }
 
 /** The HTTP side, imported while the model loads: it takes a good part of a start. */
@@ -159,7 +195,7 @@ async function openHttp(config: Config, log: Logger, line: () => LineView): Prom
   };
 }
 
-async function drain(server: FastifyInstance, pipeline: WorkerPipeline, config: Config, log: Logger): Promise<void> {
+async function drain(server: FastifyInstance, pipeline: Pipeline, config: Config, log: Logger): Promise<void> {
   log.info(
     `stopping: no new requests, ${pipeline.activeCount} in flight have ${config.shutdownTimeoutMs / 1000} s to finish`,
   );

@@ -88,6 +88,11 @@ const schema = z.strictObject({
   idleReleaseMs: whole(0, WAIT_MS_MAX)
     .default(300_000)
     .describe('a time from 0 (never) to 24h (plain numbers are seconds)'),
+  /**
+   * Without a request for so long, the weights go back to the system too, with every thread that holds them; the next request waits until they
+   * are loaded again. 0: never. Chosen: a large model takes many seconds to come back, and what it left may be taken by then.
+   */
+  idleUnloadMs: whole(0, WAIT_MS_MAX).default(0).describe('a time from 0 (never) to 24h (plain numbers are seconds)'),
   kvType: z.enum(['f16', 'q8_0', 'q4_0', 'bf16', 'f32']).default('f16').describe('f16, q8_0, q4_0, bf16 or f32'),
   kvLayout: z.enum(['auto', 'shared', 'private']).default('auto').describe('auto, shared or private'),
   prefixCache: z.boolean().default(true).describe('true or false'),

@@ -4,6 +4,7 @@ import type {
   GenerationListener,
   GenerationRequest,
   Pipeline,
+  Residence,
   SampledToken,
 } from '../../src/main/pipeline-types.js';
 import type { ModelInfo } from '../../src/shared/engine.js';
@@ -68,6 +69,7 @@ type Waiter = { count: number; resolve: () => void };
 export class ScriptedPipeline implements Pipeline {
   readonly model = MODEL;
   contextTokens = 4096;
+  residence: Residence = 'ready';
   readonly pieces = vocabulary.pieces(false);
   readonly requests: ScriptedRequest[] = [];
   refusal: PlimsollError | null = null;
@@ -115,6 +117,7 @@ export class ScriptedPipeline implements Pipeline {
 
   loadLine(): LoadLineView {
     return {
+      residence: this.residence,
       plan: {
         layout: 'shared',
         running_cap: 4,

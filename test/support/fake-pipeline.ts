@@ -1,7 +1,7 @@
 /** The whole pipeline — main, overlap worker, forward worker, rings — over the fake engine. */
 
 import { type PipelineOptions, startPipeline, type WorkerPipeline } from '../../src/main/pipeline.js';
-import type { FinishReason, GenerationRequest } from '../../src/main/pipeline-types.js';
+import type { FinishReason, GenerationRequest, Pipeline } from '../../src/main/pipeline-types.js';
 import { type ConfigInput, parseConfig } from '../../src/shared/config.js';
 import type { PlimsollError } from '../../src/shared/errors.js';
 import type { SamplingParams } from '../../src/shared/sampling.js';
@@ -30,7 +30,7 @@ export interface Answer {
 
 /** Submits one greedy request and collects its answer; `onToken` sees the count of tokens so far. */
 export function ask(
-  pipeline: WorkerPipeline,
+  pipeline: Pick<Pipeline, 'submit'>,
   promptTokens: ArrayLike<number>,
   params: Partial<SamplingParams> = {},
   onToken?: (count: number, id: number) => void,

@@ -205,6 +205,14 @@ export const FLAGS: readonly Flag[] = [
     help: 'idle time after which the KV cache is given back; 0 never',
   },
   {
+    key: 'idleUnloadMs',
+    name: 'idle-unload',
+    value: 'seconds',
+    read: read.readTimeMs,
+    group: 'Memory',
+    help: 'idle time after which the weights are given back too; 0 never',
+  },
+  {
     key: 'kvType',
     name: 'kv-cache-dtype',
     value: 'type',
