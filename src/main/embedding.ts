@@ -2,6 +2,7 @@ import { type ConfigInput, parseConfig } from '../shared/config.js';
 import type { ModelInfo } from '../shared/engine.js';
 import type { DeviceGauge, SchedulerGauge } from '../shared/gauges-layout.js';
 import type { SamplingParams } from '../shared/sampling.js';
+import type { WorkerLogLevel } from '../workers/worker-messages.js';
 import { resolveModel } from './models/resolve-model.js';
 import { startPipeline } from './pipeline.js';
 import type { FinishReason, Pipeline, Residence } from './pipeline-types.js';
@@ -17,7 +18,8 @@ import { TokenQueue } from './token-queue.js';
 export interface EngineOptions extends ConfigInput {
   /** While the model loads, 0 to 1. */
   onProgress?: (fraction: number) => void;
-  onLog?: (level: 'info' | 'warn' | 'error', message: string) => void;
+  /** Lines of `debug` come where `logLevel` is that or `trace`. */
+  onLog?: (level: WorkerLogLevel, message: string) => void;
 }
 
 export interface ChatMessage {

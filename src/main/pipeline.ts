@@ -10,7 +10,7 @@ import type { SchedulerLimits } from '../shared/scheduler/limits.js';
 import { SAMPLE_FLAG, SAMPLE_FLAGS_DONE } from '../shared/step-output.js';
 import { FINISH_CODE, NOTICE_KIND } from '../shared/token-wire.js';
 import type { FakeEngineOptions } from '../workers/fake-options.js';
-import type { ForwardData, ForwardReady } from '../workers/worker-messages.js';
+import type { ForwardData, ForwardReady, WorkerLogLevel } from '../workers/worker-messages.js';
 import { finishError } from './finish-error.js';
 import { type LoadLineView, loadLineView, residenceOf } from './load-line-view.js';
 import type { GenerationListener, GenerationRequest, Pipeline, Residence, SampledToken } from './pipeline-types.js';
@@ -44,7 +44,7 @@ export interface PipelineOptions {
   /** Aborting gives up a start that is under way. */
   signal?: AbortSignal;
   onProgress?: (fraction: number) => void;
-  log?: (level: 'info' | 'warn' | 'error', message: string) => void;
+  log?: (level: WorkerLogLevel, message: string) => void;
 }
 
 /** Starts the workers, loads the model, plans and makes the context. @throws StartError, with the plan's refusal where there is one. */
@@ -53,7 +53,7 @@ export async function startPipeline(options: PipelineOptions): Promise<WorkerPip
   let onFatal: (message: string) => void = () => {};
   const events = {
     progress: (fraction: number) => options.onProgress?.(fraction),
-    log: (level: 'info' | 'warn' | 'error', message: string) => options.log?.(level, message),
+    log: (level: WorkerLogLevel, message: string) => options.log?.(level, message),
     fatal: (message: string) => onFatal(message),
   };
   const workers = new WorkerSet(core, forwardData(options, core), events, options.watch);
@@ -95,6 +95,7 @@ function forwardData(
     liveThreads: config.threads === 'auto',
     fixedContext: fixedContext ?? false,
     probe: config.probe,
+    debugLog: config.logLevel === 'debug' || config.logLevel === 'trace',
   };
 }
 

@@ -11,6 +11,7 @@ import type {
   OverlapData,
   ToForward,
   ToOverlap,
+  WorkerLogLevel,
 } from '../workers/worker-messages.js';
 import { StartError } from './start-error.js';
 
@@ -37,7 +38,7 @@ const WATCH_LATE_MS = 5_000;
 
 export interface WorkerSetEvents {
   progress(fraction: number): void;
-  log(level: 'info' | 'warn' | 'error', message: string): void;
+  log(level: WorkerLogLevel, message: string): void;
   /** Once, and never after `stop`: a worker died, failed, or hangs. */
   fatal(message: string): void;
 }

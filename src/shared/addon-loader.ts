@@ -12,6 +12,7 @@ import {
   type DeviceInfo,
   EngineError,
   type EngineErrorCode,
+  type EngineLogs,
   type MemoryBreakdown,
   type ModelInfo,
   type ModelOptions,
@@ -48,11 +49,6 @@ export interface NativeVocabularyObject {
 }
 
 /** A line of the engine's log. Levels: 1 debug, 2 info, 3 warning, 4 error. */
-export interface EngineLogLine {
-  level: number;
-  text: string;
-}
-
 export interface SampledLogits {
   token: number;
   flags: number;
@@ -72,7 +68,7 @@ export interface NativeAddon {
   devices(): DeviceInfo[];
   /** `root`: a folder with a tree of /proc and control groups to read instead of the machine's: for tests. */
   hostReadings(root?: string): HostReadings;
-  drainLogs(): { lines: EngineLogLine[]; dropped: number };
+  drainLogs(): EngineLogs;
   layout(): Record<string, number | Record<string, number>>;
   /** Writes `to` in llama.cpp's file type `ftype` (2: Q4_0, 7: Q8_0). */
   quantize(from: string, to: string, ftype: number, threads: number): void;

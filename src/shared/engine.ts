@@ -106,6 +106,12 @@ export interface DeviceInfo {
   freeBytes: number;
 }
 
+/** Lines that the engine has logged, oldest first, in ggml's levels: 2 info, 3 warning, 4 error. `dropped`: older ones, for want of room. */
+export interface EngineLogs {
+  lines: Array<{ level: number; text: string }>;
+  dropped: number;
+}
+
 export interface Engine {
   devices(): DeviceInfo[];
   /** @throws EngineError model_not_found, model_invalid, model_unsupported, cancelled. `onProgress` gets 0..1; false cancels. */
@@ -130,6 +136,8 @@ export interface Engine {
   readings(): Readings;
   /** A flag that the engine polls while it decodes: an Int32 word in shared memory; non-zero aborts (CPU, Metal). */
   setAbortFlag(words: Int32Array, index: number): void;
+  /** What was logged since the last call, from any thread. */
+  drainLogs(): EngineLogs;
   close(): void;
 }
 

@@ -3,7 +3,6 @@ import { NativeVocabulary } from './native-vocabulary.js';
 
 export {
   ENGINE_VERSION,
-  type EngineLogLine,
   type HostReadings,
   type LoadedAddon,
   loadNativeAddon,

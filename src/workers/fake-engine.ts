@@ -5,6 +5,7 @@ import {
   type DeviceInfo,
   type Engine,
   EngineError,
+  type EngineLogs,
   type MemoryBreakdown,
   type ModelInfo,
   type ModelOptions,
@@ -37,6 +38,8 @@ export class FakeEngine implements Engine {
   private plannedLengths = new Int32Array(0);
   private isBroken = false;
   private stepCount = 0;
+  /** Steps up to this one have had their lines drained. */
+  private drainedStep = -1;
   private contextCount = 0;
   private readingCount = 0;
   /** Of this context's records; null before the first. */
@@ -175,6 +178,12 @@ export class FakeEngine implements Engine {
 
   setAbortFlag(words: Int32Array, index: number): void {
     this.delay.setAbortFlag(words, index);
+  }
+
+  drainLogs(): EngineLogs {
+    const from = this.drainedStep;
+    this.drainedStep = this.stepCount;
+    return { lines: this.options.logAtStep.filter(({ step }) => step > from && step <= this.stepCount), dropped: 0 };
   }
 
   close(): void {

@@ -25,6 +25,8 @@ export interface FakeEngineOptions {
 
   /** Steps that end with a STEP_STATUS other than ok. */
   failAtStep: Array<{ step: number; status: number; engineCode?: number }>;
+  /** Lines that the engine logs in these steps; step 0: while it loads. */
+  logAtStep: Array<{ step: number; level: number; text: string }>;
   /** Segments of an aborted batch that were processed before the abort and stay in memory. */
   abortKeepsSegments: number;
   /** This step never returns, and no abort flag helps; 0: none. */
@@ -57,6 +59,7 @@ export const FAKE_ENGINE_DEFAULTS: FakeEngineOptions = {
   endOfGenerationAfter: 0,
   endOfGenerationProbability: 0,
   failAtStep: [],
+  logAtStep: [],
   abortKeepsSegments: 0,
   hangAtStep: 0,
   crashAtStep: null,

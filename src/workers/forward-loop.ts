@@ -17,8 +17,10 @@ import {
 } from '../shared/step-output.js';
 import { ContextKeeper } from './context-keeper.js';
 import type { DeviceGaugeWriter } from './device-gauges.js';
+import { drainEngineLog } from './engine-log.js';
 import type { LiveThreads } from './live-threads.js';
 import { ResultPublisher, Stopped } from './result-publisher.js';
+import type { WorkerLogLevel } from './worker-messages.js';
 
 /** How long the device owner looks at its ring before it sleeps: a wake-up costs more than a short gap between two steps. Chosen. */
 const SPIN_MS = 0.2;
@@ -26,7 +28,7 @@ const SPIN_MS = 0.2;
 const IDLE_WAIT_MS = 250;
 
 /** Tells the owner of the thread, which alone can log. */
-export type ForwardReport = (level: 'info' | 'warn' | 'error', message: string) => void;
+export type ForwardReport = (level: WorkerLogLevel, message: string) => void;
 
 /**
  * The forward worker's loop: take record → apply → decode → sample → publish. It asks nobody anything. A step that fails costs the
@@ -80,6 +82,7 @@ export class ForwardLoop {
         if (this.takeRecord()) continue;
         if (this.hadLiveSequences && this.bell.spin(seen, SPIN_MS)) continue;
         this.gauges.refresh(this.engine, performance.now());
+        drainEngineLog(this.engine, this.report);
         this.bell.wait(seen, IDLE_WAIT_MS);
       }
     } catch (error) {
@@ -187,6 +190,7 @@ export class ForwardLoop {
     const rescue = Atomics.exchange(this.control, CONTROL.rescue, 0);
     let context: ContextInfo | null;
     if (rescue === 0) {
+      drainEngineLog(this.engine, this.report);
       this.report('error', `a step failed (${reason}): its results are discarded and the context is made anew`);
       context = this.contexts.rebuild();
     } else {

@@ -1,10 +1,11 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { CONTROL, PEER_STATE } from '../shared/control-layout.js';
 import { EngineError } from '../shared/engine.js';
+import { drainEngineLog } from './engine-log.js';
 import { ForwardLoop } from './forward-loop.js';
-import { openEngine } from './open-engine.js';
-import { startForward } from './start-forward.js';
-import type { ForwardData, FromForward, ToForward } from './worker-messages.js';
+import { type OpenedEngine, openEngine } from './open-engine.js';
+import { type StartedForward, startForward } from './start-forward.js';
+import type { ForwardData, FromForward, ToForward, WorkerLogLevel } from './worker-messages.js';
 
 /** Entry of the forward worker, the only owner of the device: loads, plans, waits for the rings, runs its loop until the stop word. */
 const data = workerData as ForwardData;
@@ -16,6 +17,10 @@ function post(message: FromForward): void {
   port?.postMessage(message);
 }
 
+function report(level: WorkerLogLevel, message: string): void {
+  if (level !== 'debug' || data.debugLog) post({ type: 'log', level, message });
+}
+
 function fail(error: unknown): void {
   Atomics.store(control, CONTROL.forwardState, PEER_STATE.dead);
   const message = error instanceof Error ? error.message : String(error);
@@ -24,9 +29,22 @@ function fail(error: unknown): void {
   post({ type: 'failed', code, message: detail });
 }
 
+/** What the engine said while it loaded comes before the word that it is ready, or that it is not. */
+function startLogged(opened: OpenedEngine): StartedForward | null {
+  try {
+    const started = startForward(opened, data, post);
+    drainEngineLog(opened.engine, report);
+    return started;
+  } catch (error) {
+    // The error has the engine's reason in it, and is all that a user should have to read.
+    drainEngineLog(opened.engine, (_, message) => report('debug', message));
+    throw error;
+  }
+}
+
 async function main(): Promise<void> {
   const opened = await openEngine(data);
-  const started = startForward(opened, data, post);
+  const started = startLogged(opened);
   if (!started) {
     opened.engine.close();
     return;
@@ -34,7 +52,6 @@ async function main(): Promise<void> {
   port?.once('message', ({ rings }: ToForward) => {
     try {
       Atomics.store(control, CONTROL.forwardState, PEER_STATE.running);
-      const report = (level: 'info' | 'warn' | 'error', message: string) => post({ type: 'log', level, message });
       new ForwardLoop(
         opened.engine,
         started.ready.ladder.map((rung) => rung.spec),

@@ -1,26 +1,27 @@
 /** The engine over the addon. One a forward worker, and used from that thread only. */
 
-import {
-  type EngineLogLine,
-  engineCall,
-  type LoadedAddon,
-  loadNativeAddon,
-  type NativeEngineObject,
-} from '../shared/addon-loader.js';
+import { engineCall, type LoadedAddon, loadNativeAddon, type NativeEngineObject } from '../shared/addon-loader.js';
 import type {
   ContextInfo,
   ContextSpec,
   DeviceInfo,
   Engine,
+  EngineLogs,
   MemoryBreakdown,
   ModelInfo,
   ModelOptions,
   Readings,
 } from '../shared/engine.js';
 
+/** ggml's level. */
+const LOG_INFO = 2;
+/** As the addon's own queue: a model load logs some 200 lines. */
+const KEPT_LINES_MAX = 512;
+
 export class NativeEngine implements Engine {
   readonly #loaded: LoadedAddon;
   readonly #native: NativeEngineObject;
+  #logs: EngineLogs = { lines: [], dropped: 0 };
 
   /** @throws EngineError engine_not_found. */
   constructor() {
@@ -41,7 +42,11 @@ export class NativeEngine implements Engine {
   }
 
   measure(spec: ContextSpec): MemoryBreakdown[] {
-    return engineCall(() => this.#native.measure(spec));
+    this.#keepLogs();
+    const breakdown = engineCall(() => this.#native.measure(spec));
+    // The engine warns of contexts that are only considered, as if they were made.
+    this.#keepLogs(LOG_INFO);
+    return breakdown;
   }
 
   createContext(spec: ContextSpec): ContextInfo {
@@ -88,8 +93,18 @@ export class NativeEngine implements Engine {
     engineCall(() => this.#native.close());
   }
 
-  /** What the engine has logged since the last call, from any thread; `dropped`: lines that found the queue full. */
-  drainLogs(): { lines: EngineLogLine[]; dropped: number } {
-    return engineCall(() => this.#loaded.addon.drainLogs());
+  drainLogs(): EngineLogs {
+    this.#keepLogs();
+    const logs = this.#logs;
+    this.#logs = { lines: [], dropped: 0 };
+    return logs;
+  }
+
+  /** Takes what was logged out of the addon's queue; its levels are at most `levelMax`. */
+  #keepLogs(levelMax = Number.POSITIVE_INFINITY): void {
+    const { lines, dropped } = engineCall(() => this.#loaded.addon.drainLogs());
+    const kept = [...this.#logs.lines, ...lines.map(({ level, text }) => ({ level: Math.min(level, levelMax), text }))];
+    const excess = Math.max(0, kept.length - KEPT_LINES_MAX);
+    this.#logs = { lines: kept.slice(excess), dropped: this.#logs.dropped + dropped + excess };
   }
 }

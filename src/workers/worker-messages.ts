@@ -20,6 +20,8 @@ export interface ForwardData {
   promptThreads: number;
   /** The number of threads follows the load of the machine (CPU only). */
   liveThreads: boolean;
+  /** Whether anybody wants to read lines for debugging. */
+  debugLog: boolean;
   /** Run the largest planned step before serving. */
   probe: boolean;
   /** The planned context from the start, with no smaller ones to begin with. */
@@ -47,9 +49,12 @@ export interface ForwardReady {
   measureCount: number;
 }
 
+/** What the workers, which cannot log themselves, want logged. */
+export type WorkerLogLevel = 'debug' | 'info' | 'warn' | 'error';
+
 export type FromForward =
   | { type: 'progress'; fraction: number }
-  | { type: 'log'; level: 'info' | 'warn' | 'error'; message: string }
+  | { type: 'log'; level: WorkerLogLevel; message: string }
   | ForwardReady
   | { type: 'refused'; refusal: Refusal }
   | { type: 'failed'; code: string; message: string }
@@ -66,6 +71,6 @@ export interface OverlapData {
 export type ToOverlap = { type: 'start'; rings: RingBuffers; options: OverlapOptions };
 export type FromOverlap =
   | { type: 'online' }
-  | { type: 'log'; level: 'info' | 'warn' | 'error'; message: string }
+  | { type: 'log'; level: WorkerLogLevel; message: string }
   | { type: 'failed'; message: string }
   | { type: 'ended' };
