@@ -165,6 +165,12 @@ export class RungPolicy {
     }
   }
 
+  /** Half of the margin is there still, and will not be. */
+  private isForeseen({ headroomBytes }: RungInput): boolean {
+    const leastBytes = this.limits.marginBytes / 2;
+    return headroomBytes >= leastBytes && this.foreseenBytes(headroomBytes) < leastBytes;
+  }
+
   private isCritical({ headroomBytes }: RungInput, busyMs: number): boolean {
     const leftBytes = headroomBytes - this.trend.fallBytes(busyMs + RESCUE_MS);
     return leftBytes < this.limits.marginBytes * CRITICAL_MARGIN_SHARE;
@@ -188,7 +194,8 @@ export class RungPolicy {
   private shrink(input: RungInput): Move | null {
     const { nowMs, rung } = input;
     if (rung === RUNG_NONE || this.pressedSinceMs === null) return null;
-    const hasLasted = nowMs - this.pressedSinceMs >= PRESSURE_MS;
+    // A fall that is foreseen has lasted for as long as it took to see it.
+    const hasLasted = nowMs - this.pressedSinceMs >= PRESSURE_MS || this.isForeseen(input);
     const sinceMoveMs = nowMs - this.lastMoveMs;
     if (this.isCritical(input, 0)) {
       if (sinceMoveMs < CRITICAL_COOL_DOWN_MS || (rung === 0 && !(hasLasted && this.limits.isSharedMemory)))
