@@ -61,6 +61,8 @@ export interface Pipeline {
   readonly residence: Residence;
   /** Requests submitted and not over. */
   readonly activeCount: number;
+  /** That many at most: more get queue_full. */
+  readonly activeMax: number;
   deviceGauges(): Readonly<Record<DeviceGauge, number>>;
   schedulerGauges(): Readonly<Record<SchedulerGauge, number>>;
   /** The plan, the probe, the ladder and the ledger, as they stand now. */

@@ -143,7 +143,7 @@ export class WorkerPipeline implements Pipeline {
   private readonly overlapBell;
   private readonly deviceReader: GaugeReader<DeviceGauge>;
   private readonly schedulerReader: GaugeReader<SchedulerGauge>;
-  private readonly activeMax: number;
+  readonly activeMax: number;
   /** Cancels that found the submit ring full. */
   private readonly unsentCancels = new Set<number>();
   private nextId: number;

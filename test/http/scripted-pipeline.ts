@@ -69,6 +69,7 @@ type Waiter = { count: number; resolve: () => void };
 export class ScriptedPipeline implements Pipeline {
   readonly model = MODEL;
   contextTokens = 4096;
+  activeMax = 544;
   residence: Residence = 'ready';
   readonly pieces = vocabulary.pieces(false);
   readonly requests: ScriptedRequest[] = [];

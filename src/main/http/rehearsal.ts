@@ -46,6 +46,7 @@ class RehearsalPipeline implements Pipeline {
   readonly contextTokens = 4096;
   readonly pieces = { offsets: Int32Array.from({ length: VOCABULARY + 1 }, (_, i) => i), bytes: LETTERS };
   readonly residence = 'ready';
+  readonly activeMax = Number.POSITIVE_INFINITY;
   activeCount = 0;
 
   submit(_request: GenerationRequest, listener: GenerationListener): number {

@@ -10,6 +10,7 @@ import type { ChoicePlan } from './choice.js';
 import { type CollectedChoice, CollectSink } from './collect-sink.js';
 import { Generation, type GenerationContext, type GenerationSink } from './generation.js';
 import type { HttpConfig } from './http-config.js';
+import type { KeyShares } from './key-shares.js';
 import type { SamplingBody } from './sampling-fields.js';
 import type { Backend, Lease, Serving } from './serving.js';
 import { ChunkWriter, type ReplyIdentity, type StreamFormat } from './stream-format.js';
@@ -24,6 +25,7 @@ export interface RouteContext {
   batcher: WriteBatcher;
   /** The prefix-cache salt of a request. */
   cacheSalt: (request: FastifyRequest, salt: string | number | undefined) => number;
+  shares: KeyShares;
 }
 
 /** One request, ready to run. */
@@ -55,6 +57,7 @@ export async function respond(
   if (request.raw.socket.destroyed) return reply.hijack();
   const abort = new AbortController();
   let generation: Generation | null = null;
+  let giveBack = () => {};
   let ending: PlimsollError | null = null;
   const lease: Lease = {
     abort: (error) => {
@@ -66,6 +69,7 @@ export async function respond(
   const onClose = () => {
     abort.abort();
     generation?.cancel();
+    giveBack();
     context.serving.leave(lease);
   };
   context.serving.enter(lease);
@@ -75,6 +79,7 @@ export async function respond(
     const plan = await prepare(backend, abort.signal);
     context.metrics.prepareTime.add((performance.now() - preparedFrom) / 1000);
     abort.signal.throwIfAborted();
+    giveBack = context.shares.take(request.keyIndex, plan.choices.length, backend.pipeline);
     const create = (sink: GenerationSink) => {
       generation = new Generation(generationContext(context, backend, request, reply, plan), plan.choices, sink);
       return generation;

@@ -14,6 +14,7 @@ import { addCors } from './cors.js';
 import { rawErrorReply, sendError, toPlimsollError } from './error-reply.js';
 import { addHealthRoutes, addMetricsRoutes, OPEN_PATHS } from './health-routes.js';
 import type { HttpConfig } from './http-config.js';
+import { KeyShares } from './key-shares.js';
 import { addModelRoutes } from './models-route.js';
 import { addOpenapiRoute } from './openapi-route.js';
 import type { RouteContext } from './respond.js';
@@ -77,7 +78,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
 
   const cacheSalt = (request: FastifyRequest, salt: string | number | undefined) =>
     keys.cacheSalt(request.keyIndex, salt);
-  const context: RouteContext = { serving, config, metrics, batcher: new WriteBatcher(), cacheSalt };
+  const shares = new KeyShares(config.apiKeys.length);
+  const context: RouteContext = { serving, config, metrics, batcher: new WriteBatcher(), cacheSalt, shares };
   addHealthRoutes(app, serving);
   addMetricsRoutes(app, serving, metrics, options.line ?? (() => WHOLE_LINE));
   addModelRoutes(app, serving, config);

@@ -19,6 +19,7 @@ interface LateRequest {
 interface Known {
   model: ModelInfo;
   contextTokens: number;
+  activeMax: number;
   runningCap: number;
   nextRequestId: number;
   loadLine: LoadLineView;
@@ -73,6 +74,10 @@ export class ResidentPipeline implements Pipeline {
 
   get activeCount(): number {
     return (this.home.model?.pipeline.activeCount ?? 0) + this.waitingCount;
+  }
+
+  get activeMax(): number {
+    return this.known.activeMax;
   }
 
   submit(request: GenerationRequest, listener: GenerationListener): number {
@@ -159,6 +164,7 @@ function knownOf(pipeline: WorkerPipeline): Known {
   return {
     model: pipeline.model,
     contextTokens: pipeline.contextTokens,
+    activeMax: pipeline.activeMax,
     runningCap: pipeline.ready.plan.runningCap,
     nextRequestId: pipeline.nextRequestId,
     loadLine: pipeline.loadLine(),
