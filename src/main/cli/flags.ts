@@ -74,7 +74,7 @@ export const FLAGS: readonly Flag[] = [
     value: 'origins',
     read: read.readList,
     group: 'Server',
-    help: 'origins that browsers may call from: * or a list',
+    help: 'origins browsers may call from: * or a list',
   },
   {
     key: 'shutdownTimeoutMs',
@@ -100,7 +100,7 @@ export const FLAGS: readonly Flag[] = [
     read: read.readSwitch,
     sets: false,
     group: 'Server',
-    help: 'do not run the largest planned step before serving: what it takes beyond the plan stays unknown',
+    help: 'do not try the largest planned step first',
   },
   {
     key: 'supervisor',
@@ -151,7 +151,7 @@ export const FLAGS: readonly Flag[] = [
     value: 'ms',
     read: read.readNumber,
     group: 'Scheduling',
-    help: 'time between tokens that prompts leave to others',
+    help: 'token gap that prompts leave to others',
   },
   {
     key: 'prefixCache',
