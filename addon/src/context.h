@@ -27,6 +27,8 @@ struct ContextSpec {
   llama_flash_attn_type flash_attention = LLAMA_FLASH_ATTN_TYPE_AUTO;
   int threads = 1;
   int prompt_threads = 1;
+  // Idle sequences that may be computed along in one gap between decoding ones (Step::BridgeGap); −1: what suits the device.
+  int bridged_gap = -1;
 };
 
 // Throws invalid_argument for anything missing, of a wrong type, or out of the engine's range.
@@ -65,6 +67,8 @@ public:
   CellCounter cells;
   // Cells of the pool, or of one stream, as the engine rounded them.
   int rounded_cells;
+  // Longest gap between decoding sequences that a step bridges; 0: none.
+  const int bridged_gap;
   // A copy between private streams is carried out by the next decode only; until then its cells hold old bytes.
   bool has_pending_copy = false;
 

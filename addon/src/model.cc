@@ -39,6 +39,20 @@ std::vector<ggml_backend_dev_t> FindDevices(const std::vector<std::string>& name
   return found;
 }
 
+// The engine uses every GPU that there is unless it is told which, or that no layer goes there.
+bool UsesGpu(const ModelOptions& options) {
+  if (options.gpu_layers == 0)
+    return false;
+  if (!options.devices.empty())
+    return FindDevices(options.devices).front() != nullptr;
+  for (size_t index = 0; index < ggml_backend_dev_count(); index++) {
+    const enum ggml_backend_dev_type type = ggml_backend_dev_type(ggml_backend_dev_get(index));
+    if (type == GGML_BACKEND_DEVICE_TYPE_GPU || type == GGML_BACKEND_DEVICE_TYPE_IGPU)
+      return true;
+  }
+  return false;
+}
+
 struct ProgressState {
   const LoadProgress* progress;
   bool cancelled = false;
@@ -86,7 +100,7 @@ void RefuseUnservable(const llama_model* model, const std::string& path) {
 LoadedModel::LoadedModel(llama_model* loaded, ModelOptions load_options)
     : model(loaded), vocabulary(llama_model_get_vocab(loaded)), options(std::move(load_options)),
       vocabulary_size(llama_vocab_n_tokens(vocabulary)), can_trim(CanTrim(loaded)),
-      is_recurrent(llama_model_is_recurrent(loaded) || llama_model_is_hybrid(loaded)) {
+      is_recurrent(llama_model_is_recurrent(loaded) || llama_model_is_hybrid(loaded)), on_gpu(UsesGpu(options)) {
   for (llama_token token = 0; token < vocabulary_size; token++) {
     if (llama_vocab_is_eog(vocabulary, token))
       end_tokens.push_back(token);

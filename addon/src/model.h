@@ -35,6 +35,8 @@ struct LoadedModel {
   // before it (recurrent, hybrid), nor where cells outside a sliding window are gone.
   const bool can_trim;
   const bool is_recurrent;
+  // A GPU computes its layers, all or some.
+  const bool on_gpu;
   // Tokens that end generation, and tokens that the model's author says never to sample.
   std::vector<llama_token> end_tokens;
   std::vector<llama_token> suppressed_tokens;

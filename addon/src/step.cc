@@ -142,10 +142,70 @@ void Step::ApplyStarts(Context& context) {
   }
 }
 
+void Step::FindDecodes(const Context& context) {
+  first_decode_ = record_.segment_count;
+  last_decode_ = -1;
+  int32_t previous = -1;
+  spare_tokens_ = context.spec.batch_tokens;
+  for (int32_t index = 0; index < record_.segment_count; index++) {
+    const int32_t count = record_.segments[index * layout::SEGMENT_WORDS + segment_field::count];
+    spare_tokens_ -= count;
+    const int32_t sequence = record_.segments[index * layout::SEGMENT_WORDS + segment_field::sequence];
+    // Only in order of the sequences is what lies between two segments known to be in no other.
+    if (sequence <= previous) {
+      last_decode_ = -1;
+      return;
+    }
+    previous = sequence;
+    if (count != 1)
+      continue;
+    first_decode_ = std::min(first_decode_, index);
+    last_decode_ = index;
+  }
+}
+
+// Private streams are computed together only in runs of consecutive ones, so one idle stream among sixty that decode
+// makes two computations of one, and each reads all weights. A token for the idle stream keeps the batch in one piece;
+// it is taken away afterwards, and nobody reads its logits.
+void Step::BridgeGap(Context& context, int32_t from, int32_t to) {
+  const int32_t gap = to - from;
+  if (gap < 1 || gap > context.bridged_gap || gap > spare_tokens_)
+    return;
+  for (int32_t index = from; index < to; index++) {
+    if (context.sequences[index].length >= context.rounded_cells)
+      return;
+  }
+  for (int32_t index = from; index < to; index++) {
+    AddToken(context, index, context.sequences[index].length, 0);
+    bridges_.push_back(index);
+  }
+  spare_tokens_ -= gap;
+}
+
+void Step::AddToken(Context& context, int32_t sequence, int32_t position, llama_token token) {
+  llama_batch& batch = context.batch;
+  int32_t at = batch.n_tokens++;
+  batch.token[at] = token;
+  batch.pos[at] = position;
+  batch.n_seq_id[at] = 1;
+  batch.seq_id[at][0] = sequence;
+  batch.logits[at] = 0;
+}
+
+void Step::RemoveBridges(Context& context) {
+  for (int32_t index : bridges_) {
+    int32_t length = context.sequences[index].length;
+    llama_memory_seq_rm(context.memory, index, length == 0 ? -1 : length, -1);
+  }
+}
+
 int32_t Step::BuildBatch(Context& context) {
   llama_batch& batch = context.batch;
   batch.n_tokens = 0;
   rows_.clear();
+  bridges_.clear();
+  FindDecodes(context);
+  int32_t next_sequence = -1;
   decodes_only_ = true;
   int32_t dropped = 0;
   for (int32_t index = 0; index < record_.segment_count; index++) {
@@ -160,14 +220,11 @@ int32_t Step::BuildBatch(Context& context) {
     const int32_t* tokens = is_placeholder ? &sequence.last_token : record_.tokens + segment[segment_field::tokenIndex];
     const int32_t count = segment[segment_field::count];
     decodes_only_ = decodes_only_ && count == 1;
-    for (int32_t offset = 0; offset < count; offset++) {
-      int32_t at = batch.n_tokens++;
-      batch.token[at] = tokens[offset];
-      batch.pos[at] = segment[segment_field::position] + offset;
-      batch.n_seq_id[at] = 1;
-      batch.seq_id[at][0] = sequence_index;
-      batch.logits[at] = 0;
-    }
+    if (next_sequence >= 0 && index > first_decode_ && index <= last_decode_)
+      BridgeGap(context, next_sequence, sequence_index);
+    next_sequence = sequence_index + 1;
+    for (int32_t offset = 0; offset < count; offset++)
+      AddToken(context, sequence_index, segment[segment_field::position] + offset, tokens[offset]);
     if (segment[segment_field::sample] == 0)
       continue;
     batch.logits[batch.n_tokens - 1] = 1;
@@ -183,11 +240,12 @@ void Step::Decode(Context& context, int32_t* output) {
   // GPUs are still at work when llama_decode returns; the time belongs to the decode, not to whoever reads the logits
   // first.
   llama_synchronize(context.engine);
+  RemoveBridges(context);
   output[out::decodeMicros] = MicrosSince(begin);
   output[out::engineCode] = code;
   if (code == 0) {
     context.has_pending_copy = false;
-    output[out::decodedTokens] = context.batch.n_tokens;
+    output[out::decodedTokens] = context.batch.n_tokens - static_cast<int32_t>(bridges_.size());
     FinishDecoded(context);
     return;
   }
@@ -201,6 +259,8 @@ void Step::FinishDecoded(Context& context) {
   const llama_batch& batch = context.batch;
   for (int32_t at = 0; at < batch.n_tokens; at++) {
     int32_t index = batch.seq_id[at][0];
+    if (std::binary_search(bridges_.begin(), bridges_.end(), index))
+      continue;
     context.sequences[index].length = batch.pos[at] + 1;
     context.sequences[index].last_token = -1;
     context.cells.Extend(index, batch.pos[at] + 1);

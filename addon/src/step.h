@@ -33,6 +33,11 @@ private:
   void ApplyStarts(Context& context);
   // Fills the context's batch and rows_; returns how many placeholders were dropped.
   int32_t BuildBatch(Context& context);
+  // First and last segment that are decodes (of one token), or none: between them a gap would tear the batch.
+  void FindDecodes(const Context& context);
+  void BridgeGap(Context& context, int32_t from, int32_t to);
+  void AddToken(Context& context, int32_t sequence, int32_t position, llama_token token);
+  void RemoveBridges(Context& context);
   void Decode(Context& context, int32_t* output);
   void FinishDecoded(Context& context);
   void SyncLengths(Context& context);
@@ -42,6 +47,13 @@ private:
   RecordCheck check_;
   std::vector<Row> rows_;
   bool decodes_only_ = true;
+  // Indices of segments.
+  int32_t first_decode_ = 0;
+  int32_t last_decode_ = -1;
+  // Tokens that the batch may still take beside the record's.
+  int32_t spare_tokens_ = 0;
+  // Idle sequences in the batch, each with one token that is taken away again.
+  std::vector<int32_t> bridges_;
   std::vector<SampleResult> results_;
 };
 

@@ -61,6 +61,8 @@ export interface ContextSpec {
   /** Engine threads for decode and for prompts. */
   threads: number;
   promptThreads: number;
+  /** Idle streams computed along in a gap between decoding ones, at most (private streams); left out: what suits the device. */
+  bridgedGap?: number;
 }
 
 /** Bytes by owner, of one device's buffer types together. */

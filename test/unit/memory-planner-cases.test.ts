@@ -2,7 +2,7 @@ import t from 'tap';
 import { planLines, refusalText } from '../../src/shared/memory/plan-text.js';
 import type { Plan, PlanFlags, PlanInput, Refusal } from '../../src/shared/memory/plan-types.js';
 import { planContext } from '../../src/shared/memory/planner.js';
-import { exactCosts, MIB, machineInput, readings, SMOL, shape } from './memory-machines.js';
+import { exactCosts, GIB, MIB, machineInput, readings, SMOL, shape } from './memory-machines.js';
 
 const FAT = shape({
   layerCount: 16,
@@ -56,6 +56,17 @@ t.test('the step has room for the chunk and a token of each running request', as
   const { spec } = planOf(smol(8192, { chunkTokens: 100, runningCap: 5 }));
   t.equal(spec.batchTokens, 105);
   t.equal(spec.ubatchTokens, 105);
+});
+
+t.test('a GPU computes several short prompts in one step, a CPU one after the other', async (t) => {
+  const gpu = (flags: Partial<PlanFlags>) => planOf(machineInput('discrete', 80 * GIB, 79 * GIB, SMOL, flags));
+  for (const layout of ['private', 'shared'] as const) {
+    const plan = gpu({ layout, contextTokens: 768, runningCap: 64 });
+    t.match(plan, { layout, chunkTokens: 2048, spec: { batchTokens: 2112, ubatchTokens: 2112 } });
+    t.match(plan.reasons.find(({ cap }) => cap === 'chunk')?.sentence, /no more speed/);
+  }
+  t.equal(gpu({ contextTokens: 768, runningCap: 1 }).chunkTokens, 512, 'one request is never longer than its context');
+  t.equal(planOf(smol(8192, { contextTokens: 300, runningCap: 8 })).chunkTokens, 256);
 });
 
 t.test('a refusal says what binds, what would do and only knobs that help', async (t) => {

@@ -88,3 +88,36 @@ t.test('segments lie in the order of their sequences, whatever order the request
   }
   t.equal(seen, 4);
 });
+
+/** Requests and counts of the prompt segments of each step, until every prompt has begun to decode. */
+function promptSteps(harness: SchedulerHarness): string[] {
+  const steps: string[] = [];
+  while (harness.plan()) {
+    const prompts = segmentsOf(harness.lastRecord).filter(([, , count]) => count > 1);
+    if (prompts.length > 0) steps.push(prompts.map(([, , count, , , request]) => `${request}:${count}`).join(' '));
+    harness.run();
+  }
+  return steps;
+}
+
+const STREAMS = { ...LIMITS, layout: 'private' as const, cells: 512, sequences: 6, runningCap: 6, batchTokens: 256 };
+
+t.test('in private streams a prompt does not begin in what a mostly full step has left', async (t) => {
+  const harness = new SchedulerHarness({ ...STREAMS, chunkTokens: 100 });
+  for (let id = 1; id <= 5; id++) harness.submit(id, letters(40, 60 + id), { params: { maxTokens: 2 } });
+  t.same(promptSteps(harness), ['1:40 2:40', '3:40 4:40', '5:40']);
+});
+
+t.test(
+  'what is left of a step is used where the prompt fits into no step whole, or half of the step would stay empty',
+  async (t) => {
+    const tooLong = new SchedulerHarness({ ...STREAMS, chunkTokens: 100 });
+    tooLong.submit(1, letters(60), { params: { maxTokens: 2 } });
+    tooLong.submit(2, letters(120, 97), { params: { maxTokens: 2 } });
+    t.same(promptSteps(tooLong), ['1:60 2:40', '2:80']);
+    const halfEmpty = new SchedulerHarness({ ...STREAMS, chunkTokens: 100 });
+    halfEmpty.submit(1, letters(50), { params: { maxTokens: 2 } });
+    halfEmpty.submit(2, letters(80, 97), { params: { maxTokens: 2 } });
+    t.same(promptSteps(halfEmpty), ['1:50 2:50', '2:30']);
+  },
+);

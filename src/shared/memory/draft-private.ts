@@ -1,6 +1,6 @@
 import { CELL_PADDING_TOKENS } from './constants.js';
 import { CostCurve } from './cost-curve.js';
-import { type Draft, ladderChunk } from './draft.js';
+import { type Draft, ladderChunk, mostPromptTokens } from './draft.js';
 import { paddedCells } from './kv-shape.js';
 import type { PlanProblem } from './plan-problem.js';
 import type { CapReason } from './plan-types.js';
@@ -23,7 +23,7 @@ export function draftPrivate(problem: PlanProblem, wantedContextTokens: number):
   const activationHeadroomBytes = budgetBytes - residentKvBytes;
   const pool = privatePool(problem, contextTokens, cap, bytesPerToken);
   const rawChunkTokens = chunkByMemory(problem, contextTokens, cap, activationHeadroomBytes);
-  const chunk = chooseChunk(problem, contextTokens, rawChunkTokens);
+  const chunk = chooseChunk(problem, contextTokens, cap, rawChunkTokens);
   return {
     layout: 'private',
     contextTokens,
@@ -110,18 +110,19 @@ function chunkByMemory(problem: PlanProblem, contextTokens: number, cap: number,
   const low = rules.chunkLadder.length === 0 ? 1 : rules.minChunkTokens;
   const high = rules.chunkLadder[0] ?? rules.comfortableChunkTokens;
   const slope = (stepBytes(high) - stepBytes(low)) / (high - low);
-  if (slope <= 0) return contextTokens;
+  if (slope <= 0) return mostPromptTokens(problem, contextTokens, cap);
   const fixedBytes = stepBytes(low) - slope * low;
   const bytes = Math.max(activationBytes, 0) * rules.prefillSafetyFraction - fixedBytes;
   return Math.max(Math.floor(bytes / slope), 0);
 }
 
-function chooseChunk(problem: PlanProblem, contextTokens: number, rawTokens: number) {
+function chooseChunk(problem: PlanProblem, contextTokens: number, cap: number, rawTokens: number) {
   const { flags, rules } = problem;
   const most = Math.min(rawTokens, contextTokens);
   if (rules.allocation === 'standing') {
     const least = Math.min(rules.minChunkTokens, contextTokens);
-    const automatic = Math.max(ladderChunk(rules.chunkLadder, most), least);
+    const useful = Math.min(rawTokens, mostPromptTokens(problem, contextTokens, cap));
+    const automatic = Math.max(ladderChunk(rules.chunkLadder, useful), least);
     return { tokens: flags.chunkTokens === 'auto' ? automatic : flags.chunkTokens, short: false };
   }
   if (flags.chunkTokens !== 'auto') return { tokens: flags.chunkTokens, short: flags.chunkTokens > rawTokens };

@@ -9,7 +9,7 @@ import {
   TYPICAL_SPAN_TOKENS,
 } from './constants.js';
 import { CostCurve } from './cost-curve.js';
-import type { Draft } from './draft.js';
+import { type Draft, mostPromptTokens } from './draft.js';
 import { paddedCells } from './kv-shape.js';
 import type { PlanProblem } from './plan-problem.js';
 import { sharedReasons } from './shared-reasons.js';
@@ -229,7 +229,8 @@ function chooseChunk(problem: PlanProblem, stage: SharedStage, poolTokens: numbe
     const tokens = flags.chunkTokens;
     return { tokens: fits(tokens) ? tokens : 0, rawTokens: tokens };
   }
-  const useful = Math.min(Math.max(stage.contextTokens, rules.minChunkTokens), mostTokens);
+  const most = Math.min(mostPromptTokens(problem, stage.contextTokens, stage.cap), poolTokens);
+  const useful = Math.min(Math.max(most, rules.minChunkTokens), mostTokens);
   const tokens = rules.chunkLadder.find((chunk) => chunk <= useful && fits(chunk)) ?? 0;
   return { tokens, rawTokens: tokens };
 }

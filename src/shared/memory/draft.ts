@@ -1,4 +1,5 @@
 import type { KvLayout } from '../engine.js';
+import type { PlanProblem } from './plan-problem.js';
 import type { CapReason } from './plan-types.js';
 
 /** A plan before it is costed for good. `poolShort` and `chunkShort` make it a refusal. */
@@ -26,6 +27,14 @@ export interface Draft {
 
 export function isShort(draft: Draft): boolean {
   return draft.poolShort || draft.chunkShort || draft.conflict !== null;
+}
+
+/**
+ * Prompt tokens that one step can have any use for. A GPU is the faster the more it gets at once, so several short prompts share a step
+ * there; on a CPU the speed is the same from a few dozen tokens up, and a second prompt would only delay the first one's token.
+ */
+export function mostPromptTokens(problem: PlanProblem, contextTokens: number, runningCap: number): number {
+  return problem.machine.memory === 'host' ? contextTokens : contextTokens * runningCap;
 }
 
 /** The largest entry of `ladder` that is at most `tokens`; 0: none. */

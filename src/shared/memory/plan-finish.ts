@@ -1,5 +1,5 @@
 import type { ContextCost } from './cost-model.js';
-import type { Draft } from './draft.js';
+import { type Draft, mostPromptTokens } from './draft.js';
 import type { PlanProblem } from './plan-problem.js';
 import type { CapReason, LedgerLine, Plan, PlanArithmetic } from './plan-types.js';
 
@@ -71,7 +71,8 @@ function chunkReason(problem: PlanProblem, draft: Draft): CapReason {
   if (flags.chunkTokens !== 'auto') {
     return { cap: 'chunk', value, binds: 'flag', sentence: `${value} prompt tokens a step, as asked for` };
   }
-  const best = rules.chunkLadder.find((chunk) => chunk <= draft.contextTokens);
+  const useful = Math.min(mostPromptTokens(problem, draft.contextTokens, draft.runningCap), draft.poolTokens);
+  const best = rules.chunkLadder.find((chunk) => chunk <= useful);
   const chosen = value === best;
   return {
     cap: 'chunk',

@@ -91,11 +91,23 @@ export class StepPlanner {
     if (budget <= 0 || this.book.waiting.length === 0) return budget;
     for (const request of this.book.waiting.head(ADMISSION_SCAN_MAX)) {
       if (budget <= 0) break;
+      if (this.isBetterWhole(request, budget)) break;
       const verdict = this.admit(request);
       if (verdict === 'no room') break;
       if (verdict === 'admitted') budget -= this.planChunk(request, budget);
     }
     return budget;
+  }
+
+  /**
+   * A step that is more than half full leaves a prompt that would only begin in it, and fits whole into the next one, to that one: private
+   * streams are computed in runs of equal length, so a fragment makes two computations of everybody's prompts, and of its own.
+   */
+  private isBetterWhole(request: Request, budget: number): boolean {
+    const isMostlyFull = this.plan.promptTokens > 0 && budget * 2 < this.chunkTokens;
+    if (!isMostlyFull || this.limits.layout === 'shared' || request.tokenCount <= budget) return false;
+    const missing = request.tokenCount - (this.pool.findPrefix(request)?.count ?? 0);
+    return missing > budget && missing <= this.chunkTokens;
   }
 
   /** Plans up to `budget` prompt tokens of a running request; returns how many. */
