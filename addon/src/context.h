@@ -27,7 +27,8 @@ struct ContextSpec {
   llama_flash_attn_type flash_attention = LLAMA_FLASH_ATTN_TYPE_AUTO;
   int threads = 1;
   int prompt_threads = 1;
-  // Idle sequences that may be computed along in one gap between decoding ones (Step::BridgeGap); −1: what suits the device.
+  // Idle sequences that may be computed along in one gap between decoding ones (Step::BridgeGap); −1: what suits the
+  // device.
   int bridged_gap = -1;
 };
 
