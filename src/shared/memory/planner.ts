@@ -23,7 +23,22 @@ export function planContext(input: PlanInput, costModel: CostModel): Plan | Refu
     const changed = draftPlan(other);
     return isShort(changed) ? null : changed;
   };
-  return refuse(problem, draft, replan);
+  const suffices = (limitBytes: number) => {
+    const larger = withMore(input, limitBytes - problem.limit.limitBytes);
+    return !isShort(draftPlan(new PlanProblem(larger, costModel)));
+  };
+  return refuse(problem, draft, replan, suffices);
+}
+
+/** The same machine with `bytes` more of whatever it is limited by. */
+function withMore(input: PlanInput, bytes: number): PlanInput {
+  const readings = { ...input.machine.readings };
+  readings.deviceTotalBytes += bytes;
+  readings.deviceFreeBytes += bytes;
+  readings.systemTotalBytes += bytes;
+  readings.systemAvailableBytes += bytes;
+  if (readings.cgroupLimitBytes > 0) readings.cgroupLimitBytes += bytes;
+  return { ...input, machine: { ...input.machine, readings } };
 }
 
 function draftPlan(problem: PlanProblem): Draft {

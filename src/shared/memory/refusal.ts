@@ -7,11 +7,20 @@ import { arithmeticOf, ledgerLines } from './plan-finish.js';
 import type { PlanProblem } from './plan-problem.js';
 import type { Knob, PlanFlags, Refusal } from './plan-types.js';
 
+/** Tries for a limit that suffices, and what each adds to the shortage. Chosen: the first is nearly always right, and 8 double it. */
+const LIMIT_ATTEMPTS = 9;
+const LIMIT_GROWTH = 1.1;
+
 /** Plans with other flags; null: that is refused too. */
 export type Replan = (flags: PlanFlags) => Draft | null;
 
 /** Why nothing fits, with the arithmetic, what binds, what would fit, and the knobs that help: each was tried. */
-export function refuse(problem: PlanProblem, draft: Draft, replan: Replan): Refusal {
+export function refuse(
+  problem: PlanProblem,
+  draft: Draft,
+  replan: Replan,
+  suffices: (limitBytes: number) => boolean,
+): Refusal {
   const least = leastCost(problem, draft);
   const overTotal = problem.totalBytes(least) - problem.budgetBytes;
   const overStatic = least.kvBytes - problem.staticBytes;
@@ -26,7 +35,7 @@ export function refuse(problem: PlanProblem, draft: Draft, replan: Replan): Refu
     sentence: sentenceOf(problem, draft),
     ledger: ledgerLines(problem, least),
     shortBytes,
-    sufficientLimitBytes: draft.conflict === null ? sufficientLimit(problem, overTotal, overStatic) : null,
+    sufficientLimitBytes: draft.conflict === null ? sufficientLimit(problem, overTotal, overStatic, suffices) : null,
     largestContextTokens,
     fractionHint,
     knobs: knobsThatHelp(problem, largestContextTokens, fractionHint, replan),
@@ -58,12 +67,26 @@ function sentenceOf(problem: PlanProblem, draft: Draft): string {
   return `no prompt step of at least ${problem.rules.minChunkTokens} tokens fits beside the KV cache`;
 }
 
-/** Rounded up to whole MiB. A larger limit also has a larger margin, and the fraction takes only its share of it. */
-function sufficientLimit(problem: PlanProblem, overTotal: number, overStatic: number): number {
+/**
+ * Rounded up to whole MiB. A larger limit also has a larger margin, and the fraction takes only its share of it. What comes out is planned
+ * with before it is named, and raised until that works; null: it did not.
+ */
+function sufficientLimit(
+  problem: PlanProblem,
+  overTotal: number,
+  overStatic: number,
+  suffices: (limitBytes: number) => boolean,
+): number | null {
   const standing = problem.rules.allocation === 'standing';
   const forTotal = Math.max(overTotal, 0) / (standing ? 1 - MARGIN_FRACTION : 1);
   const forStatic = Math.max(overStatic, 0) / problem.memFraction;
-  return Math.ceil((problem.limit.limitBytes + Math.max(forTotal, forStatic)) / MIB) * MIB;
+  const { limitBytes } = problem.limit;
+  for (let attempt = 0, more = Math.max(forTotal, forStatic); attempt < LIMIT_ATTEMPTS; attempt++) {
+    const candidate = Math.ceil((limitBytes + more) / MIB) * MIB;
+    if (suffices(candidate)) return candidate;
+    more = Math.max(more * LIMIT_GROWTH, MIB);
+  }
+  return null;
 }
 
 function largestContext(problem: PlanProblem, draft: Draft, replan: Replan): number {
