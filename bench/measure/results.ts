@@ -19,7 +19,7 @@ export interface BenchResult {
 
 const RESULTS_FOLDER = path.join('docs', 'benchmark-results');
 const PAGE = path.join('docs', 'benchmarks.md');
-const ORDER = ['pipeline', 'serve', 'startup', 'tight', 'pressure', 'attempts'];
+const ORDER = ['pipeline', 'serve', 'startup', 'tight', 'pressure', 'attempts', 'prediction', 'line'];
 
 /** Stores the result, prints it, and writes docs/benchmarks.md anew. Runs in the repository's root. */
 export function publish(result: BenchResult): void {

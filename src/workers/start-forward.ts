@@ -48,7 +48,7 @@ export function startForward(
   const planStartMs = performance.now();
   // Before the readings: a first measurement takes memory of its own.
   const uncountedWeightsBytes = uncountedWeights(engine.measure(leastContext(data)), memory, data.model.useMmap);
-  const costs = new ExactCostModel((spec) => engine.measure(spec), memory, os.availableParallelism());
+  const costs = new ExactCostModel((spec) => engine.measure(spec), memory, os.availableParallelism(), model);
   const { plan, lineFraction } = planUnderLine(
     {
       model: { trainContextTokens: model.trainContextTokens, weightsBytes: model.sizeBytes },

@@ -30,7 +30,7 @@ function engineOf(weightsBytes: number, onLoad = () => {}, onMeasure = () => {})
     loadModel() {
       calls.push('load');
       onLoad();
-      return { trainContextTokens: 4096, sizeBytes: weightsBytes };
+      return { trainContextTokens: 4096, sizeBytes: weightsBytes, vocabularySize: 100, isRecurrent: false };
     },
     freeModel: () => calls.push('free'),
     measure() {

@@ -129,6 +129,18 @@ t.test('a breakdown is split by where it lies', async (t) => {
   t.same(contextCost(parts, 'host'), { kvBytes: 103, computeBytes: 24, hostBytes: 0 });
 });
 
+const NOTHING_UNMEASURED = { vocabularySize: 0, isRecurrent: true };
+
+t.test('logits and notes on cells are counted beside the answer, where the process has them', async (t) => {
+  const answer = [{ device: 'D', isHost: false, modelBytes: 0, contextBytes: 1000, computeBytes: 100 }];
+  const model = { vocabularySize: 50, isRecurrent: false };
+  const beside = 4 * 50 * 4 + 4 * 512 * 52;
+  const costOf = (memory: 'host' | 'discrete') =>
+    new ExactCostModel(() => answer, memory, 2, model).cost(spec('private', 4, 512, 64, true));
+  t.same(costOf('host'), { kvBytes: 1000, computeBytes: 100 + beside, hostBytes: 0 });
+  t.same(costOf('discrete'), { kvBytes: 1000, computeBytes: 100, hostBytes: beside });
+});
+
 t.test('the engine is asked once for the same context, and what is kept is bounded', async (t) => {
   let asked = 0;
   const costs = new ExactCostModel(
@@ -138,6 +150,7 @@ t.test('the engine is asked once for the same context, and what is kept is bound
     },
     'host',
     2,
+    NOTHING_UNMEASURED,
   );
   for (let i = 0; i < 3; i++) costs.cost({ ...spec('shared', 1, 512, 64, true), threads: i });
   t.equal(asked, 1, 'threads take no memory');
@@ -159,6 +172,7 @@ t.test(
       },
       'host',
       2,
+      NOTHING_UNMEASURED,
     );
     t.equal(costs.cost(spec('shared', 4, CONTEXT_CELLS_MAX, 64, true)).kvBytes, CONTEXT_CELLS_MAX * 100);
     t.equal(costs.cost(spec('shared', 4, 10_000_128, 64, true)).kvBytes, 10_000_128 * 100);

@@ -99,6 +99,8 @@ export function exactCosts(model: ModelShape, memory: DeviceMemory): ExactCostMo
     },
     memory,
     2,
+    // The analytic one counts logits with the rest.
+    { vocabularySize: 0, isRecurrent: true },
   );
 }
 

@@ -69,7 +69,7 @@ function planLoaded(engine: Engine, asked: PlanHere, memory: DeviceMemory, path:
     const threads = threadsOf(config);
     // Before the readings: a first measurement takes memory of its own.
     const uncountedWeightsBytes = uncountedWeights(engine.measure(leastContext(threads)), memory, useMmap);
-    const costs = new ExactCostModel((spec) => engine.measure(spec), memory, os.availableParallelism());
+    const costs = new ExactCostModel((spec) => engine.measure(spec), memory, os.availableParallelism(), loaded);
     const model = { trainContextTokens: loaded.trainContextTokens, weightsBytes: loaded.sizeBytes };
     return planned(asked, costs, {
       model,

@@ -1,4 +1,4 @@
-import type { ContextSpec, MemoryBreakdown } from '../engine.js';
+import type { ContextSpec, MemoryBreakdown, ModelInfo } from '../engine.js';
 import { standingRules } from './allocation-rules.js';
 import { CELL_PADDING_TOKENS } from './constants.js';
 import type { AllocationRules, ContextCost, CostModel } from './cost-model.js';
@@ -10,8 +10,16 @@ const MEMORY_ENTRIES_MAX = 256;
 export const CONTEXT_CELLS_MAX = 2 ** 23;
 
 /**
- * The engine's own answer (`Engine.measure`): exact to the byte, some milliseconds each, nothing allocated. Answers are kept, so the
- * same question costs nothing.
+ * What the engine notes of a cell on the heap, which its answer leaves out: position and shift (4 bytes each), place (12), and a bit for each
+ * of 256 sequences (32). Derived from llama.cpp's KV cells.
+ */
+const CELL_NOTES_BYTES = 52;
+/** A logit. Derived: the engine's outputs are fp32. */
+const LOGIT_BYTES = 4;
+
+/**
+ * The engine's own answer (`Engine.measure`): exact to the byte, some milliseconds each, nothing allocated; and what it leaves out: one row
+ * of logits for each sequence, and its notes on the cells. Answers are kept, so the same question costs nothing.
  */
 export class ExactCostModel implements CostModel {
   readonly source = 'exact';
@@ -24,6 +32,7 @@ export class ExactCostModel implements CostModel {
     private readonly measure: (spec: ContextSpec) => MemoryBreakdown[],
     private readonly memory: DeviceMemory,
     cores: number,
+    private readonly model: Pick<ModelInfo, 'vocabularySize' | 'isRecurrent'>,
   ) {
     this.rules = standingRules(memory, cores);
   }
@@ -35,9 +44,20 @@ export class ExactCostModel implements CostModel {
     this.measureCount++;
     const askable = withinEngine(spec);
     const cost = scaled(contextCost(this.measure(askable), this.memory), spec.cells / askable.cells);
+    if (this.memory === 'host') cost.computeBytes += this.unmeasuredBytes(spec);
+    else cost.hostBytes += this.unmeasuredBytes(spec);
     if (this.known.size >= MEMORY_ENTRIES_MAX) this.known.clear();
     this.known.set(key, cost);
     return cost;
+  }
+
+  /** In the process's own memory, wherever the device's is. */
+  private unmeasuredBytes({ layout, sequences, cells }: ContextSpec): number {
+    const allCells = layout === 'private' ? cells * sequences : cells;
+    const { vocabularySize, isRecurrent } = this.model;
+    // A recurrent state is one cell, whatever the span.
+    const notesBytes = isRecurrent ? 0 : allCells * CELL_NOTES_BYTES;
+    return sequences * vocabularySize * LOGIT_BYTES + notesBytes;
   }
 }
 
