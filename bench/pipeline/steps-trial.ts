@@ -1,6 +1,6 @@
 /**
- * Steps a second of a full running set: the real threads and rings over the fake engine without delays. Prints one result.
- * Arguments: sequences, seconds, `overlap` or `lockstep`.
+ * Steps a second of a full running set: the real threads and rings, over the fake engine without delays. Prints one result.
+ * Arguments: sequences, seconds, `overlap` or `lockstep`, a model file instead of the fake engine.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startPipeline, type WorkerPipeline } from '../../src/main/pipeline.js';
@@ -11,8 +11,10 @@ import { report } from '../measure/trial.js';
 
 /** Compilers need some thousand steps to settle. */
 const WARM_UP_MS = 1500;
-/** Long answers, so that the running set is full nearly all the time. */
-const OUTPUT_TOKENS = 30_000;
+/** Room for long answers, so that the running set is full nearly all the time. */
+const CONTEXT_TOKENS = 32_768;
+/** With a model a long context would be mostly empty. */
+const MODEL_CONTEXT_TOKENS = 4096;
 const PROMPT_TOKENS = 16;
 
 export interface StepsResult {
@@ -25,14 +27,12 @@ export interface StepsResult {
   threadShares: number[];
 }
 
-const SAMPLING: SamplingParams = { ...GREEDY_SAMPLING, maxTokens: OUTPUT_TOKENS, ignoreEos: true };
-
 let tokens = 0;
 let isOver = false;
 
 function keepRunning(pipeline: WorkerPipeline, n: number): void {
   pipeline.submit(
-    { promptTokens: Int32Array.from({ length: PROMPT_TOKENS }, (_, i) => (n * 31 + i) % 256), sampling: SAMPLING },
+    { promptTokens: Int32Array.from({ length: PROMPT_TOKENS }, (_, i) => (n * 31 + i) % 256), sampling },
     {
       token: () => {
         tokens++;
@@ -47,16 +47,21 @@ function keepRunning(pipeline: WorkerPipeline, n: number): void {
   );
 }
 
-const [sequences, seconds, mode] = process.argv.slice(2);
+const [sequences, seconds, mode, modelPath] = process.argv.slice(2);
+const contextTokens = modelPath ? MODEL_CONTEXT_TOKENS : CONTEXT_TOKENS;
+const sampling: SamplingParams = { ...GREEDY_SAMPLING, maxTokens: contextTokens - 2 * PROMPT_TOKENS, ignoreEos: true };
 const pipeline = await startPipeline({
   config: parseConfig({
-    contextTokens: 32_768,
-    maxTotalTokens: 32_768 * Number(sequences),
+    contextTokens,
+    maxTotalTokens: contextTokens * Number(sequences),
     maxRunningRequests: Number(sequences),
     overlapSchedule: mode !== 'lockstep',
+    // Threads that follow the load of the machine would make two trials differ.
+    threads: 2,
   }),
-  modelPath: 'fake.gguf',
-  fake: {},
+  modelPath: modelPath ?? 'fake.gguf',
+  fixedContext: true,
+  ...(modelPath ? {} : { fake: {} }),
 });
 for (let i = 0; i < Number(sequences); i++) keepRunning(pipeline, i * 1000);
 await sleep(WARM_UP_MS);
