@@ -1,7 +1,7 @@
 # `make` lists what there is. The work is done by scripts/*.mjs, which also run without make.
 .DEFAULT_GOAL := help
 .PHONY: help tools test-tools install build serve test test-models $(addprefix test-,unit addon pipeline http download supervisor model tight conformance) coverage lint format \
-	engine engine-cuda peer bench-pipeline bench-simulate bench-serve bench-startup bench-tight bench-pressure bench-prediction bench-line conformance sanitize clean
+	engine engine-cuda peer bench-pipeline bench-simulate bench-serve bench-startup bench-tight bench-pressure bench-prediction bench-prediction-device bench-line conformance sanitize clean
 
 NODE ?= node
 # `tight` takes minutes on two cores and is asked for by itself: make test-tight.
@@ -104,6 +104,10 @@ bench-pressure: test-models ## memory that others take, long loads, contexts tha
 bench-prediction: test-models ## planned bytes against what the process takes, over a grid of contexts (Linux)
 	@$(NODE) scripts/build.mjs --tests
 	@$(NODE) build/bench/prediction/run.js $(ARGS)
+
+bench-prediction-device: test-models ## the same against the reading of a GPU with memory of its own: ARGS="MODEL [DEVICE]"
+	@$(NODE) scripts/build.mjs --tests
+	@$(NODE) build/bench/prediction/device-trial.js $(ARGS)
 
 bench-line: test-models ## what gate, ledger and readings cost steady decoding
 	@$(NODE) scripts/build.mjs --tests

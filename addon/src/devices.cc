@@ -1,5 +1,6 @@
 #include "devices.h"
 
+#include "addon-data.h"
 #include "errors.h"
 
 #include <algorithm>
@@ -23,6 +24,15 @@ const char* KindName(ggml_backend_dev_t device) {
 bool IsGpu(ggml_backend_dev_t device) {
   const auto type = ggml_backend_dev_type(device);
   return type == GGML_BACKEND_DEVICE_TYPE_GPU || type == GGML_BACKEND_DEVICE_TYPE_IGPU;
+}
+
+bool ReadHost(const Napi::CallbackInfo& info, struct plimsoll_host_readings* readings) {
+  if (info[0].IsString())
+    return plimsoll_host_readings_at(info[0].As<Napi::String>().Utf8Value().c_str(), readings) == 0;
+  auto data = AddonData::Of(info.Env());
+  if (data->host == nullptr)
+    data->host.reset(plimsoll_host_reader_open(nullptr));
+  return data->host != nullptr && plimsoll_host_reader_read(data->host.get(), readings) == 0;
 }
 
 bool IsUsed(ggml_backend_dev_t device, const LoadedModel* loaded) {
@@ -73,11 +83,9 @@ Napi::Value HostReadings(const Napi::CallbackInfo& info) {
   return Guarded(info.Env(), [&]() -> Napi::Value {
     if (!info[0].IsUndefined() && !info[0].IsString())
       throw AddonError("invalid_argument", "hostReadings takes a folder");
-    const std::string root = info[0].IsString() ? info[0].As<Napi::String>().Utf8Value() : "";
     struct plimsoll_host_readings readings{};
-    if (plimsoll_host_readings_at(root.c_str(), &readings) != 0) {
+    if (!ReadHost(info, &readings))
       throw AddonError("failed", "the system's memory cannot be read");
-    }
     Napi::Object result = HostObject(info.Env(), readings);
     result.Set("gpuWiredLimitBytes", readings.gpu_wired_limit_bytes);
     return result;

@@ -13,6 +13,7 @@ import type {
   ToOverlap,
   WorkerLogLevel,
 } from '../workers/worker-messages.js';
+import { takeForwardThread } from './forward-thread.js';
 import { StartError } from './start-error.js';
 
 /** How long a silence is taken for life, ms. */
@@ -63,10 +64,8 @@ export class WorkerSet {
   ) {
     this.control = new Int32Array(core.control);
     const overlapData: OverlapData = { core, fake: data.fake };
-    this.forward = new Worker(new URL('../workers/forward-worker.js', import.meta.url), {
-      name: 'plimsoll-forward',
-      workerData: data,
-    });
+    this.forward = takeForwardThread();
+    this.forward.postMessage(data);
     this.overlap = new Worker(new URL('../workers/overlap-worker.js', import.meta.url), {
       name: 'plimsoll-overlap',
       workerData: overlapData,

@@ -1,15 +1,14 @@
-import { parentPort, workerData } from 'node:worker_threads';
+import { parentPort } from 'node:worker_threads';
 import { CONTROL, PEER_STATE } from '../shared/control-layout.js';
 import { EngineError } from '../shared/engine.js';
+import type { RingBuffers } from '../shared/pipeline-buffers.js';
 import { drainEngineLog } from './engine-log.js';
 import { ForwardLoop } from './forward-loop.js';
 import { type OpenedEngine, openEngine } from './open-engine.js';
 import { type StartedForward, startForward } from './start-forward.js';
 import type { ForwardData, FromForward, ToForward, WorkerLogLevel } from './worker-messages.js';
 
-/** Entry of the forward worker, the only owner of the device: loads, plans, waits for the rings, runs its loop until the stop word. */
-const data = workerData as ForwardData;
-const control = new Int32Array(data.core.control);
+/** Entry of the forward worker, the only owner of the device: waits for its data, loads, plans, waits for the rings, runs its loop until the stop word. */
 const port = parentPort;
 if (!port) throw new Error('forward-worker runs as a worker thread only');
 
@@ -17,60 +16,76 @@ function post(message: FromForward): void {
   port?.postMessage(message);
 }
 
-function report(level: WorkerLogLevel, message: string): void {
-  if (level !== 'debug' || data.debugLog) post({ type: 'log', level, message });
-}
+/** What this worker is from the moment that it knows what to load. */
+class ForwardThread {
+  private readonly control: Int32Array;
 
-function fail(error: unknown): void {
-  Atomics.store(control, CONTROL.forwardState, PEER_STATE.dead);
-  const message = error instanceof Error ? error.message : String(error);
-  const code = error instanceof EngineError ? error.code : 'failed';
-  const detail = error instanceof Error && !(error instanceof EngineError) ? (error.stack ?? message) : message;
-  post({ type: 'failed', code, message: detail });
-}
-
-/** What the engine said while it loaded comes before the word that it is ready, or that it is not. */
-function startLogged(opened: OpenedEngine): StartedForward | null {
-  try {
-    const started = startForward(opened, data, post);
-    drainEngineLog(opened.engine, report);
-    return started;
-  } catch (error) {
-    // The error has the engine's reason in it, and is all that a user should have to read.
-    drainEngineLog(opened.engine, (_, message) => report('debug', message));
-    throw error;
+  constructor(private readonly data: ForwardData) {
+    this.control = new Int32Array(data.core.control);
   }
-}
 
-async function main(): Promise<void> {
-  const opened = await openEngine(data);
-  const started = startLogged(opened);
-  if (!started) {
-    opened.engine.close();
-    return;
-  }
-  port?.once('message', ({ rings }: ToForward) => {
+  async start(): Promise<void> {
     try {
-      Atomics.store(control, CONTROL.forwardState, PEER_STATE.running);
+      const opened = await openEngine(this.data);
+      const started = this.startLogged(opened);
+      if (!started) {
+        opened.engine.close();
+        return;
+      }
+      port?.once('message', ({ rings }: ToForward) => this.run(opened, started, rings));
+      post(started.ready);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  /** What the engine said while it loaded comes before the word that it is ready, or that it is not. */
+  private startLogged(opened: OpenedEngine): StartedForward | null {
+    try {
+      const started = startForward(opened, this.data, post);
+      drainEngineLog(opened.engine, (level, message) => this.report(level, message));
+      return started;
+    } catch (error) {
+      // The error has the engine's reason in it, and is all that a user should have to read.
+      drainEngineLog(opened.engine, (_, message) => this.report('debug', message));
+      throw error;
+    }
+  }
+
+  private run({ engine }: OpenedEngine, { ready, gauges, live }: StartedForward, rings: RingBuffers): void {
+    try {
+      Atomics.store(this.control, CONTROL.forwardState, PEER_STATE.running);
       new ForwardLoop(
-        opened.engine,
-        started.ready.ladder.map((rung) => rung.spec),
-        started.ready.rung,
-        started.ready.epoch,
-        data.core,
+        engine,
+        ready.ladder.map((rung) => rung.spec),
+        ready.rung,
+        ready.epoch,
+        this.data.core,
         rings,
-        started.gauges,
-        started.live,
-        report,
+        gauges,
+        live,
+        ready.memory === 'host',
+        (level, message) => this.report(level, message),
       ).run();
-      opened.engine.close();
-      Atomics.store(control, CONTROL.forwardState, PEER_STATE.ended);
+      engine.close();
+      Atomics.store(this.control, CONTROL.forwardState, PEER_STATE.ended);
       post({ type: 'ended' });
     } catch (error) {
-      fail(error);
+      this.fail(error);
     }
-  });
-  post(started.ready);
+  }
+
+  private report(level: WorkerLogLevel, message: string): void {
+    if (level !== 'debug' || this.data.debugLog) post({ type: 'log', level, message });
+  }
+
+  private fail(error: unknown): void {
+    Atomics.store(this.control, CONTROL.forwardState, PEER_STATE.dead);
+    const message = error instanceof Error ? error.message : String(error);
+    const code = error instanceof EngineError ? error.code : 'failed';
+    const detail = error instanceof Error && !(error instanceof EngineError) ? (error.stack ?? message) : message;
+    post({ type: 'failed', code, message: detail });
+  }
 }
 
-main().catch(fail);
+port.once('message', (data: ForwardData) => new ForwardThread(data).start());

@@ -2,7 +2,7 @@ import type { ContextSpec, Engine } from '../shared/engine.js';
 import { runProbeStep } from './probe-step.js';
 
 /** A first, small chunk tells how long the whole one would take. Chosen: quick even for a large model on a slow machine. */
-const FIRST_CHUNK_TOKENS = 64;
+const FIRST_CHUNK_TOKENS = 32;
 /** A probe may take about so long; beyond it the rest is extrapolated. Chosen: a start should not feel it. */
 const PROBE_MAX_MS = 400;
 /** Step ids of the probe's records: before every record of the scheduler, which begins at 0. */

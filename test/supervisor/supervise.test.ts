@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createInterface, type Interface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { wantsSupervisor } from '../../src/main/supervisor/supervise.js';
+import { serves, wantsSupervisor } from '../../src/main/supervisor/supervise.js';
 
 const PARENT = fileURLToPath(new URL('../support/supervise-child.js', import.meta.url));
 const CHILD = fileURLToPath(new URL('../support/supervised-child.js', import.meta.url));
@@ -78,6 +78,7 @@ t.test('what is supervised', async (t) => {
   }
   for (const words of ['--no-supervisor', 'serve --no-supervisor', '--help', '-h', '--version', 'pull x', 'plam']) {
     t.notOk(wantsSupervisor(words.split(' '), {}), words);
+    t.equal(serves(words.split(' ')), words.includes('--no-supervisor'), words);
   }
 });
 

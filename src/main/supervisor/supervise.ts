@@ -7,15 +7,20 @@ import { SUPERVISED_MARK } from './protocol.js';
 import { Supervisor } from './supervisor.js';
 import { SupervisorLog } from './supervisor-log.js';
 
-/** Words with which there is nothing to supervise. */
-const PLAIN_WORDS: ReadonlySet<string> = new Set(['--no-supervisor', '--help', '-h', '--version', '-V']);
+/** Words with which a command line only tells something. */
+const TELLING_WORDS: ReadonlySet<string> = new Set(['--help', '-h', '--version', '-V']);
+
+/** Whether these words of a command line serve. */
+export function serves(argv: readonly string[]): boolean {
+  const [command] = argv;
+  if (command !== undefined && command !== 'serve' && !command.startsWith('-')) return false;
+  return !argv.some((word) => TELLING_WORDS.has(word));
+}
 
 /** Whether these words of a command line serve, and in a process of its own. */
 export function wantsSupervisor(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): boolean {
   if (env[SUPERVISED_MARK] !== undefined && process.send !== undefined) return false;
-  const [command] = argv;
-  if (command !== undefined && command !== 'serve' && !command.startsWith('-')) return false;
-  return !argv.some((word) => PLAIN_WORDS.has(word)) && readSwitch(env.PLIMSOLL_NO_SUPERVISOR ?? '') !== true;
+  return serves(argv) && !argv.includes('--no-supervisor') && readSwitch(env.PLIMSOLL_NO_SUPERVISOR ?? '') !== true;
 }
 
 /** Runs the program `entry` as a supervised server. Resolves with the exit code. */
