@@ -8,6 +8,8 @@ import { gaugesUntil, readGauges } from './load-line.js';
 
 const IDLE_SECONDS = 3;
 const PROMPT = { promptTokens: 64, sharedTokens: 0, outputTokens: 8 };
+/** More than a chunk: what no step has touched is not resident, and cannot come back. */
+const FULL_PROMPT = { ...PROMPT, promptTokens: 600 };
 /** Requests for the usual time to a first token. */
 const WARM_REQUESTS = 5;
 /** Asked for by the project: memory is back within this. */
@@ -28,12 +30,13 @@ export async function runIdleTrial(modelPath: string, seed: number): Promise<Idl
   const flags = ['--idle-release', String(IDLE_SECONDS)];
   const server = await startInside(null, { kind: 'plimsoll', flags }, modelPath);
   try {
-    const firstTokenMs = async (n: number): Promise<number> => {
-      const prompt = promptTokens(PROMPT, seed, n);
+    const firstTokenMs = async (n: number, shape = PROMPT): Promise<number> => {
+      const prompt = promptTokens(shape, seed, n);
       const answer = await streamCompletion(server.url, { prompt, outputTokens: PROMPT.outputTokens });
       return answer.tokenAtMs[0] - answer.sentAtMs;
     };
     const warm: number[] = [];
+    await firstTokenMs(WARM_REQUESTS + 1, FULL_PROMPT);
     for (let n = 0; n < WARM_REQUESTS; n++) warm.push(await firstTokenMs(n));
     const { kvBytes, computeBytes } = await readGauges(server.url);
     const before = residentBytes(server.pids);
