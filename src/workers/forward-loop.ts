@@ -1,11 +1,4 @@
-import {
-  BATCH_HEADER,
-  BATCH_HEADER_WORDS,
-  NOTICE_WORDS,
-  OP_WORDS,
-  SEGMENT,
-  SEGMENT_WORDS,
-} from '../shared/batch-wire.js';
+import { BATCH_HEADER, BATCH_HEADER_WORDS, NOTICE_WORDS, OP_WORDS, SEGMENT_WORDS } from '../shared/batch-wire.js';
 import { CONTEXT_HEADER, CONTEXT_HEADER_WORDS, CONTEXT_RECORD_TYPE, RUNG_NONE } from '../shared/context-wire.js';
 import { CONTROL, rescuedRung, STOP } from '../shared/control-layout.js';
 import type { Doorbell } from '../shared/doorbell.js';
@@ -31,16 +24,8 @@ import type { WorkerLogLevel } from './worker-messages.js';
 
 /** How long the device owner looks at its ring before it sleeps: a wake-up costs more than a short gap between two steps. Chosen. */
 const SPIN_MS = 0.2;
-/**
- * How long the engine stands still when a request's first token is out. Chosen: its threads spin on all cores, and main needs one to send it;
- * the next step began at once, and the first token came some 4 ms later than it was there.
- */
-const FIRST_TOKEN_MS = 1;
 /** Longest sleep; also the rate of readings when idle. */
 const IDLE_WAIT_MS = 250;
-
-/** A word that nobody ever notifies. */
-const NEVER = new Int32Array(new SharedArrayBuffer(4));
 
 /** Tells the owner of the thread, which alone can log. */
 export type ForwardReport = (level: WorkerLogLevel, message: string) => void;
@@ -70,8 +55,6 @@ export class ForwardLoop {
     private readonly gauges: DeviceGaugeWriter,
     /** null: the threads stay as they were set. */
     private readonly live: LiveThreads | null,
-    /** The engine computes on the cores that the other threads run on. */
-    private readonly sharesCores: boolean,
     private readonly report: ForwardReport,
   ) {
     this.control = new Int32Array(core.control);
@@ -127,23 +110,11 @@ export class ForwardLoop {
     this.publishNotices(words, at);
     const failure = this.runStep(words, at);
     this.publishStep(words, at, startMs);
-    const yields = this.sharesCores && this.hasFirstToken(words, at);
     this.batches.release();
     this.gauges.step(this.output, gapMicros, startMs, this.lastStepEndMs);
     this.gauges.refresh(this.engine, this.lastStepEndMs);
-    if (yields) Atomics.wait(NEVER, 0, 0, FIRST_TOKEN_MS);
     if (failure) this.rebuildContext(failure);
     return true;
-  }
-
-  /** The record computed the end of a prompt. */
-  private hasFirstToken(words: Int32Array, at: number): boolean {
-    const segmentsAt =
-      at + BATCH_HEADER_WORDS + words[at + BATCH_HEADER.opCount] * OP_WORDS + words[at + BATCH_HEADER.startWords];
-    const end = segmentsAt + words[at + BATCH_HEADER.segmentCount] * SEGMENT_WORDS;
-    for (let segment = segmentsAt; segment < end; segment += SEGMENT_WORDS)
-      if (words[segment + SEGMENT.count] > 1 && words[segment + SEGMENT.sample] !== 0) return true;
-    return false;
   }
 
   private publishNotices(words: Int32Array, at: number): void {

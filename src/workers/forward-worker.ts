@@ -64,7 +64,6 @@ class ForwardThread {
         rings,
         gauges,
         live,
-        ready.memory === 'host',
         (level, message) => this.report(level, message),
       ).run();
       engine.close();

@@ -17,7 +17,7 @@ t.test('the largest planned step runs before serving, and leaves nothing behind'
 t.test('a slow machine probes a small chunk and says what it extrapolated', async (t) => {
   const pipeline = await startFakePipeline({ perTokenDelayMicros: 2_000 }, { probe: true });
   t.teardown(() => pipeline.close(0));
-  t.match(pipeline.ready.probe.sentence, /^64 of 256 tokens, the rest extrapolated/);
+  t.match(pipeline.ready.probe.sentence, /^32 of 256 tokens, the rest extrapolated/);
 });
 
 t.test('memory that the step takes beyond the plan is found', async (t) => {
