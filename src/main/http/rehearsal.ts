@@ -8,7 +8,7 @@ import type { PreparePool } from '../prepare-types.js';
 import type { HttpConfig } from './http-config.js';
 import { createServer } from './server.js';
 
-/** Requests of a rehearsal. Chosen: the first ones of a server took 8 ms longer than later ones, and after some twenty no more. */
+/** Requests of a rehearsal. Chosen: the first request took 9 ms longer than the next ones to reach the scheduler, and a start leaves time for some. */
 const REQUESTS = 24;
 const ANSWER_TOKENS = 8;
 const PROMPT_TOKENS = 64;
