@@ -71,6 +71,15 @@ t.test(
   },
 );
 
+t.test('a lock that nobody can read is taken over when it is old', async (t) => {
+  const file = path(t);
+  writeFileSync(`${file}.lock`, '{"pid":');
+  const old = new Date(Date.now() - 120_000);
+  utimesSync(`${file}.lock`, old, old);
+  await (await lockFile(file)).release();
+  t.pass();
+});
+
 t.test('of ten that find the same stale lock, one at a time gets it', async (t) => {
   const file = path(t);
   writeFileSync(`${file}.lock`, JSON.stringify({ pid: await deadPid(), host: hostname(), nonce: 1 }));

@@ -3,7 +3,7 @@
  * it is held, so a lock left behind by a killed process, by a process id that was used again or by another machine of a shared
  * folder is told from a live one.
  */
-import { link, open, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
+import { open, readFile, rm, stat, utimes } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { throwIfCancelled } from './model-error.js';
@@ -12,6 +12,8 @@ import { throwIfCancelled } from './model-error.js';
 const RENEW_MS = 5_000;
 const STALE_MS = 60_000;
 const POLL_MS = 250;
+/** Chosen: a steal is two file operations. */
+const STEAL_POLL_MS = 10;
 
 export interface FileLock {
   release(): Promise<void>;
@@ -76,14 +78,21 @@ async function readHolder(lockPath: string): Promise<Holder | null> {
   try {
     const [text, { mtimeMs }] = await Promise.all([readFile(lockPath, 'utf8'), stat(lockPath)]);
     const isOld = Date.now() - mtimeMs > STALE_MS;
-    // An empty lock is one that is being written this moment, unless it stays so.
-    if (text === '') return { text, pid: 0, isStale: isOld };
-    const { pid, host } = JSON.parse(text) as { pid: number; host: string };
-    return { text, pid, isStale: isOld || (host === hostname() && !isAlive(pid)) };
+    const holder = parseHolder(text);
+    // One that cannot be read is being written this moment, unless it stays so.
+    if (holder === null) return { text, pid: 0, isStale: isOld };
+    return { text, pid: holder.pid, isStale: isOld || (holder.host === hostname() && !isAlive(holder.pid)) };
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    if (error instanceof SyntaxError) return { text: '', pid: 0, isStale: true };
     throw error;
+  }
+}
+
+function parseHolder(text: string): { pid: number; host: string } | null {
+  try {
+    return JSON.parse(text) as { pid: number; host: string };
+  } catch {
+    return null;
   }
 }
 
@@ -98,16 +107,29 @@ function isAlive(pid: number): boolean {
 }
 
 /**
- * Removes a stale lock. Two processes may find the same one stale: the slower must not remove the lock that the faster has made
- * since, so the file is moved aside first, looked at, and put back when it is not the one that was judged.
+ * Removes a stale lock. Two processes may find the same one stale, and the slower must not remove, or even move, the lock that the faster
+ * has made since: so one at a time, behind a lock of its own, looks once more and removes.
  */
 async function steal(lockPath: string, judged: string): Promise<void> {
-  const aside = `${lockPath}.${process.pid}.${Math.random().toString(36).slice(2)}`;
-  try {
-    await rename(lockPath, aside);
-  } catch {
+  const guard = `${lockPath}.steal`;
+  if (!(await tryCreate(guard))) {
+    await removeIfOld(guard);
+    await sleep(STEAL_POLL_MS);
     return;
   }
-  if ((await readFile(aside, 'utf8')) !== judged) await link(aside, lockPath).catch(() => {});
-  await rm(aside, { force: true });
+  try {
+    if ((await textOf(lockPath)) === judged) await rm(lockPath, { force: true });
+  } finally {
+    await rm(guard, { force: true });
+  }
+}
+
+/** A process died in the two file operations that a guard stands for. */
+async function removeIfOld(guard: string): Promise<void> {
+  const found = await stat(guard).catch(() => null);
+  if (found !== null && Date.now() - found.mtimeMs > STALE_MS) await rm(guard, { force: true });
+}
+
+async function textOf(path: string): Promise<string | null> {
+  return readFile(path, 'utf8').catch(() => null);
 }
