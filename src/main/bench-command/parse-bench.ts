@@ -1,8 +1,9 @@
 /** From the words after `plimsoll bench` to its options. Pure: reads nothing else and writes nothing. */
-import { Command, CommanderError, Option } from 'commander';
+import { type Command, CommanderError, Option } from 'commander';
 import { CliError, EXIT_USAGE } from '../cli/cli-error.js';
 import { nearestName } from '../cli/nearest.js';
 import type { Environment } from '../cli/parse.js';
+import { throwingCommand } from '../cli/throwing-command.js';
 import { BENCH_FLAGS } from './bench-flags.js';
 import {
   allowedForBench,
@@ -44,14 +45,11 @@ export function parseBench(words: readonly string[], env: Environment): ParsedBe
 }
 
 function buildBench(write: (text: string) => void): Command {
-  const command = new Command('plimsoll bench')
-    .description('Measures a server that speaks the OpenAI API: latency, throughput and goodput of streamed chats.')
-    .exitOverride()
-    .configureOutput({ writeOut: write, writeErr: () => {} })
-    .configureHelp({ sortOptions: false })
-    .showSuggestionAfterError(false)
-    .allowExcessArguments(false)
-    .helpOption('-h, --help', 'show this help');
+  const command = throwingCommand(
+    'plimsoll bench',
+    'Measures a server that speaks the OpenAI API: latency, throughput and goodput of streamed chats.',
+    write,
+  );
   for (const { name, value, help, group } of BENCH_FLAGS) {
     command.addOption(new Option(`--${name} <${value}>`, help).helpGroup(`${group}:`));
   }

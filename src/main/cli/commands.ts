@@ -1,7 +1,8 @@
 /** One commander Command for each command. A further command is one more entry of COMMANDS and one more action in run.ts. */
-import { Command, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { parseConfig } from '../../shared/config.js';
 import { DOCTOR_FLAGS, environmentName, FLAG_GROUPS, FLAGS, type Flag, PLAN_FLAGS } from './flags.js';
+import { throwingCommand } from './throwing-command.js';
 
 export interface CommandEntry {
   summary: string;
@@ -47,18 +48,15 @@ export function optionOf(flag: Flag): Option {
   return option;
 }
 
-/** A command that throws instead of ending the process, and that writes its help into `write`. */
+/** The named command with its flags (throwing-command.ts). */
 export function buildCommand(name: CommandName, write: (text: string) => void): Command {
   const entry: CommandEntry = COMMANDS[name];
-  const command = new Command(name === 'serve' ? 'plimsoll' : `plimsoll ${name}`);
-  command
-    .description(name === 'serve' ? 'Serves a language model on this machine, within its memory.' : entry.summary)
-    .exitOverride()
-    .configureOutput({ writeOut: write, writeErr: () => {} })
-    .configureHelp({ sortOptions: false })
-    .showSuggestionAfterError(false)
-    .allowExcessArguments(false)
-    .helpOption('-h, --help', 'show this help');
+  const isServe = name === 'serve';
+  const command = throwingCommand(
+    isServe ? 'plimsoll' : `plimsoll ${name}`,
+    isServe ? 'Serves a language model on this machine, within its memory.' : entry.summary,
+    write,
+  );
   if (entry.argument) command.argument(`<${entry.argument}>`, 'hf:owner/repo[:quant] or a built-in name');
   for (const group of FLAG_GROUPS) {
     for (const flag of entry.flags) if (flag.group === group) command.addOption(optionOf(flag));
