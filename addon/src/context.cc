@@ -3,6 +3,7 @@
 #include "errors.h"
 #include "heap-trim.h"
 #include "log-queue.h"
+#include "short-slices.h"
 
 #include <algorithm>
 #include <cstring>
@@ -94,6 +95,14 @@ int BridgedGap(const ContextSpec& spec, const LoadedModel& loaded) {
   if (spec.bridged_gap >= 0)
     return spec.bridged_gap;
   return loaded.on_gpu ? kBridgedGapOnGpu : 0;
+}
+
+// A CPU's flash attention works in tiles of 64 tokens, all of which look at the cells of each: one decode among a
+// prompt's tokens makes its whole tile look at another conversation, and private streams leave a prompt of 64 with 63
+// tokens, which get no tile at all. Measured with 16 KV heads of 128, three decodes at 1,500 cells beside a chunk of 64:
+// 287 instead of 643 ms (shared pool), 250 instead of 562 ms (private streams).
+bool SeparatesPrompts(const ContextSpec& spec, const LoadedModel& loaded) {
+  return !loaded.on_gpu && spec.flash_attention != LLAMA_FLASH_ATTN_TYPE_DISABLED;
 }
 
 bool OnAbortPoll(void* data) {
@@ -197,7 +206,8 @@ Context::Context(std::shared_ptr<LoadedModel> model, const ContextSpec& context_
       engine(MakeEngineContext(loaded->model, WithAbortFlag(context_spec, abort_flag))),
       memory(llama_get_memory(engine)), batch(llama_batch_init(context_spec.batch_tokens, 0, 1)),
       sequences(context_spec.sequences), cells(context_spec.sequences, context_spec.is_shared),
-      rounded_cells(static_cast<int>(llama_n_ctx_seq(engine))), bridged_gap(BridgedGap(context_spec, *loaded)) {
+      rounded_cells(static_cast<int>(llama_n_ctx_seq(engine))), bridged_gap(BridgedGap(context_spec, *loaded)),
+      separates_prompts(SeparatesPrompts(context_spec, *loaded)) {
   AttachThreadPool();
 }
 
@@ -225,6 +235,7 @@ void Context::AttachThreadPool() {
   ggml_threadpool_params parameters = ggml_threadpool_params_default(pool_threads_);
   // Between two decodes the threads sleep: JavaScript and the sampler need the cores then.
   parameters.poll = 0;
+  AskForShortSlices();
   thread_pool_ = make(&parameters);
   if (thread_pool_ != nullptr)
     llama_attach_threadpool(engine, thread_pool_, nullptr);

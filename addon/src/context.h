@@ -70,6 +70,8 @@ public:
   int rounded_cells;
   // Longest gap between decoding sequences that a step bridges; 0: none.
   const int bridged_gap;
+  // Decodes and prompts are computed apart (Step::BuildBatch).
+  const bool separates_prompts;
   // A copy between private streams is carried out by the next decode only; until then its cells hold old bytes.
   bool has_pending_copy = false;
 

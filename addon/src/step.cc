@@ -64,10 +64,12 @@ void Step::Run(Context& context, SamplerPool& pool, const int32_t* record, int64
   ApplyStarts(context);
   output[out::droppedCount] = BuildBatch(context);
   output[out::status] = status::ok;
-  if (context.batch.n_tokens > 0) {
-    Decode(context, output);
+  for (const Part& part : parts_) {
+    Decode(context, part, output);
     if (output[out::status] == status::ok)
-      SampleRows(context, pool, output);
+      SampleRows(context, pool, part, output);
+    if (output[out::status] != status::ok)
+      break;
   }
   output[out::kvUsedTokens] = static_cast<int32_t>(context.cells.used());
 }
@@ -192,6 +194,19 @@ void Step::AddToken(Context& context, int32_t sequence, int32_t position, llama_
   batch.logits[at] = 0;
 }
 
+void Step::AddSegment(Context& context, const int32_t* segment) {
+  const int32_t index = segment[segment_field::sequence];
+  Sequence& sequence = context.sequences[index];
+  const bool is_placeholder = segment[segment_field::tokenIndex] == layout::PLACEHOLDER;
+  const int32_t* tokens = is_placeholder ? &sequence.last_token : record_.tokens + segment[segment_field::tokenIndex];
+  for (int32_t offset = 0; offset < segment[segment_field::count]; offset++)
+    AddToken(context, index, segment[segment_field::position] + offset, tokens[offset]);
+  if (segment[segment_field::sample] == 0)
+    return;
+  context.batch.logits[context.batch.n_tokens - 1] = 1;
+  rows_.push_back({&sequence, index, context.batch.n_tokens - 1, nullptr});
+}
+
 void Step::RemoveBridges(Context& context) {
   for (int32_t index : bridges_) {
     int32_t length = context.sequences[index].length;
@@ -200,63 +215,84 @@ void Step::RemoveBridges(Context& context) {
 }
 
 int32_t Step::BuildBatch(Context& context) {
-  llama_batch& batch = context.batch;
-  batch.n_tokens = 0;
+  context.batch.n_tokens = 0;
   rows_.clear();
   bridges_.clear();
-  FindDecodes(context);
-  int32_t next_sequence = -1;
-  decodes_only_ = true;
+  parts_.clear();
   int32_t dropped = 0;
-  for (int32_t index = 0; index < record_.segment_count; index++) {
-    const int32_t* segment = record_.segments + index * layout::SEGMENT_WORDS;
-    int32_t sequence_index = segment[segment_field::sequence];
-    Sequence& sequence = context.sequences[sequence_index];
-    const bool is_placeholder = segment[segment_field::tokenIndex] == layout::PLACEHOLDER;
-    if (is_placeholder && sequence.done) {
-      dropped++;
-      continue;
-    }
-    const int32_t* tokens = is_placeholder ? &sequence.last_token : record_.tokens + segment[segment_field::tokenIndex];
-    const int32_t count = segment[segment_field::count];
-    decodes_only_ = decodes_only_ && count == 1;
-    if (next_sequence >= 0 && index > first_decode_ && index <= last_decode_)
-      BridgeGap(context, next_sequence, sequence_index);
-    next_sequence = sequence_index + 1;
-    for (int32_t offset = 0; offset < count; offset++)
-      AddToken(context, sequence_index, segment[segment_field::position] + offset, tokens[offset]);
-    if (segment[segment_field::sample] == 0)
-      continue;
-    batch.logits[batch.n_tokens - 1] = 1;
-    rows_.push_back({&sequence, sequence_index, batch.n_tokens - 1, nullptr});
+  if (context.separates_prompts) {
+    dropped = AddPart(context, Take::kDecodes) + AddPart(context, Take::kPrompts);
+  } else {
+    dropped = AddPart(context, Take::kAll);
   }
   return dropped;
 }
 
-void Step::Decode(Context& context, int32_t* output) {
+int32_t Step::AddPart(Context& context, Take take) {
+  Part part;
+  part.first_token = context.batch.n_tokens;
+  part.first_row = static_cast<int32_t>(rows_.size());
+  FindDecodes(context);
+  int32_t next_sequence = -1;
+  int32_t dropped = 0;
+  for (int32_t index = 0; index < record_.segment_count; index++) {
+    const int32_t* segment = record_.segments + index * layout::SEGMENT_WORDS;
+    const bool is_decode = segment[segment_field::count] == 1;
+    if (take != Take::kAll && is_decode != (take == Take::kDecodes))
+      continue;
+    const int32_t sequence = segment[segment_field::sequence];
+    if (segment[segment_field::tokenIndex] == layout::PLACEHOLDER && context.sequences[sequence].done) {
+      dropped++;
+      continue;
+    }
+    part.decodes_only = part.decodes_only && is_decode;
+    if (next_sequence >= 0 && index > first_decode_ && index <= last_decode_)
+      BridgeGap(context, next_sequence, sequence);
+    next_sequence = sequence + 1;
+    AddSegment(context, segment);
+  }
+  part.token_count = context.batch.n_tokens - part.first_token;
+  part.row_count = static_cast<int32_t>(rows_.size()) - part.first_row;
+  if (part.token_count > 0)
+    parts_.push_back(part);
+  return dropped;
+}
+
+llama_batch Step::BatchOf(const Context& context, const Part& part) {
+  llama_batch batch = context.batch;
+  batch.n_tokens = part.token_count;
+  batch.token += part.first_token;
+  batch.pos += part.first_token;
+  batch.n_seq_id += part.first_token;
+  batch.seq_id += part.first_token;
+  batch.logits += part.first_token;
+  return batch;
+}
+
+void Step::Decode(Context& context, const Part& part, int32_t* output) {
   auto begin = std::chrono::steady_clock::now();
-  context.UseThreads(record_.threads, decodes_only_);
-  int32_t code = llama_decode(context.engine, context.batch);
+  const llama_batch batch = BatchOf(context, part);
+  context.UseThreads(record_.threads, part.decodes_only);
+  int32_t code = llama_decode(context.engine, batch);
   // GPUs are still at work when llama_decode returns; the time belongs to the decode, not to whoever reads the logits
   // first.
   llama_synchronize(context.engine);
   RemoveBridges(context);
-  output[out::decodeMicros] = MicrosSince(begin);
+  output[out::decodeMicros] += MicrosSince(begin);
   output[out::engineCode] = code;
   if (code == 0) {
     context.has_pending_copy = false;
-    output[out::decodedTokens] = context.batch.n_tokens - static_cast<int32_t>(bridges_.size());
-    FinishDecoded(context);
+    output[out::decodedTokens] += batch.n_tokens - static_cast<int32_t>(bridges_.size());
+    FinishDecoded(context, batch);
     return;
   }
-  // With 1 the engine has restored its memory; with the others parts of the batch may have stayed in it.
+  // With 1 the engine has restored its memory; with the others tokens of the batch may have stayed in it.
   if (code != 1)
     SyncLengths(context);
   output[out::status] = code == 1 ? status::noKvSlot : code == 2 ? status::aborted : status::failed;
 }
 
-void Step::FinishDecoded(Context& context) {
-  const llama_batch& batch = context.batch;
+void Step::FinishDecoded(Context& context, const llama_batch& batch) {
   for (int32_t at = 0; at < batch.n_tokens; at++) {
     int32_t index = batch.seq_id[at][0];
     if (std::binary_search(bridges_.begin(), bridges_.end(), index))
@@ -280,21 +316,22 @@ void Step::SyncLengths(Context& context) {
   }
 }
 
-void Step::SampleRows(Context& context, SamplerPool& pool, int32_t* output) {
+void Step::SampleRows(Context& context, SamplerPool& pool, const Part& part, int32_t* output) {
   auto begin = std::chrono::steady_clock::now();
+  Row* rows = rows_.data() + part.first_row;
   // The engine sorts its outputs when the first row is asked for, so that is done before several threads look at them.
-  for (Row& row : rows_) {
-    row.logits = llama_get_logits_ith(context.engine, row.batch_index);
-    if (row.logits != nullptr)
+  for (int32_t index = 0; index < part.row_count; index++) {
+    rows[index].logits = llama_get_logits_ith(context.engine, rows[index].batch_index - part.first_token);
+    if (rows[index].logits != nullptr)
       continue;
     output[out::status] = status::failed;
     return;
   }
   if (results_.size() < rows_.size())
     results_.resize(rows_.size());
-  int32_t* samples = output + layout::STEP_OUT_HEADER_WORDS;
-  pool.Run(static_cast<int>(rows_.size()), context.loaded->vocabulary_size, [&](int index, Workspace& workspace) {
-    const Row& row = rows_[static_cast<size_t>(index)];
+  int32_t* samples = output + layout::STEP_OUT_HEADER_WORDS + part.first_row * layout::SAMPLE_WORDS;
+  pool.Run(part.row_count, context.loaded->vocabulary_size, [&](int index, Workspace& workspace) {
+    const Row& row = rows[index];
     SampleResult& result = results_[static_cast<size_t>(index)];
     Sequence& sequence = *row.sequence;
     sequence.sampler->Sample(row.logits, workspace, result);
@@ -306,8 +343,8 @@ void Step::SampleRows(Context& context, SamplerPool& pool, int32_t* output) {
     sequence.done = true;
     sequence.sampler.reset();
   });
-  output[out::sampleCount] = static_cast<int32_t>(rows_.size());
-  output[out::sampleMicros] = MicrosSince(begin);
+  output[out::sampleCount] += part.row_count;
+  output[out::sampleMicros] += MicrosSince(begin);
 }
 
 } // namespace plimsoll

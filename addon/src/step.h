@@ -25,28 +25,40 @@ private:
     int32_t batch_index;
     float* logits;
   };
+  // What one call of the engine computes: a stretch of the context's batch, and of rows_.
+  struct Part {
+    int32_t first_token = 0;
+    int32_t token_count = 0;
+    int32_t first_row = 0;
+    int32_t row_count = 0;
+    bool decodes_only = true;
+  };
+  enum class Take { kAll, kDecodes, kPrompts };
 
   // The engine's refusal of a removal that the check had allowed; 0 when all were done.
   int32_t ApplyOps(Context& context);
   void Remove(Context& context, const int32_t* op, bool& refused);
   void Copy(Context& context, const int32_t* op);
   void ApplyStarts(Context& context);
-  // Fills the context's batch and rows_; returns how many placeholders were dropped.
+  // Fills the context's batch, rows_ and parts_; returns how many placeholders were dropped.
   int32_t BuildBatch(Context& context);
+  int32_t AddPart(Context& context, Take take);
+  void AddSegment(Context& context, const int32_t* segment);
   // First and last segment that are decodes (of one token), or none: between them a gap would tear the batch.
   void FindDecodes(const Context& context);
   void BridgeGap(Context& context, int32_t from, int32_t to);
   void AddToken(Context& context, int32_t sequence, int32_t position, llama_token token);
   void RemoveBridges(Context& context);
-  void Decode(Context& context, int32_t* output);
-  void FinishDecoded(Context& context);
+  static llama_batch BatchOf(const Context& context, const Part& part);
+  void Decode(Context& context, const Part& part, int32_t* output);
+  void FinishDecoded(Context& context, const llama_batch& batch);
   void SyncLengths(Context& context);
-  void SampleRows(Context& context, SamplerPool& pool, int32_t* output);
+  void SampleRows(Context& context, SamplerPool& pool, const Part& part, int32_t* output);
 
   RecordView record_;
   RecordCheck check_;
   std::vector<Row> rows_;
-  bool decodes_only_ = true;
+  std::vector<Part> parts_;
   // Indices of segments.
   int32_t first_decode_ = 0;
   int32_t last_decode_ = -1;

@@ -6,6 +6,7 @@ import { DEVICE_GAUGES, type DeviceGauge, SCHEDULER_GAUGES, type SchedulerGauge 
 import { cellBytesOf } from '../shared/memory/context-ladder.js';
 import type { RungLimits } from '../shared/memory/rung-policy.js';
 import { bellOf, createCoreBuffers, createRingBuffers, startWordsMax } from '../shared/pipeline-buffers.js';
+import { tileTokensOf } from '../shared/scheduler/attention-tiles.js';
 import type { SchedulerLimits } from '../shared/scheduler/limits.js';
 import { SAMPLE_FLAG, SAMPLE_FLAGS_DONE } from '../shared/step-output.js';
 import { FINISH_CODE, NOTICE_KIND } from '../shared/token-wire.js';
@@ -117,6 +118,7 @@ export function limitsOf(config: Config, ready: ForwardReady): SchedulerLimits {
     // Main bounds the queue; the scheduler's bound is the second of the pair, with room for preempted requests.
     waitingMax: config.maxQueuedRequests + 2 * plan.runningCap,
     startWords: startWordsMax(plan.contextTokens),
+    tileTokens: tileTokensOf(ready.memory, plan.spec),
     targetItlMicros: config.targetItlMs * 1000,
   };
 }

@@ -29,8 +29,6 @@ const PLAN_LEAD_MICROS = 1_500;
 const PLAN_LEAD_SHARE = 0.2;
 /** How often the ladder is looked at when nobody waits for it. Chosen: pressure and idleness are told by tenths of seconds. */
 const RUNG_CHECK_MS = 100;
-/** Longest sleep: bounds how late a stop or a dead peer is noticed. */
-const WAIT_MS = 100;
 
 export interface OverlapOptions {
   /** Of the context that stands; the others of the ladder differ in their cells alone. */
@@ -107,7 +105,9 @@ export class OverlapLoop {
       const waitMs = this.planDelayMs(performance.now());
       if (waitMs === 0 && this.planStep()) continue;
       if (this.isResultNear() && this.bell.spin(seen, SPIN_STEP_MICROS / 1000)) continue;
-      this.bell.wait(seen, waitMs > 0 ? Math.min(waitMs, WAIT_MS) : WAIT_MS);
+      // The longest sleep bounds how late a stop or a dead peer is noticed.
+      const longestMs = this.live.intervalMs;
+      this.bell.wait(seen, waitMs > 0 ? Math.min(waitMs, longestMs) : longestMs);
     }
   }
 

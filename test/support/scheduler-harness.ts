@@ -44,6 +44,7 @@ export const LIMITS: SchedulerLimits = {
   prefixCache: true,
   waitingMax: 1000,
   startWords: startWordsMax(512),
+  tileTokens: 0,
   targetItlMicros: 1e9,
 };
 

@@ -26,6 +26,8 @@ export interface SchedulerLimits {
   waitingMax: number;
   /** Words of the starts in one batch record at most; one start of the largest kind fits. */
   startWords: number;
+  /** Tokens that the device's attention takes at once (attention-tiles.ts); 0: any number is as good. */
+  tileTokens: number;
   /** Inter-token latency to keep for running requests while prompts are computed, microseconds. */
   targetItlMicros: number;
 }

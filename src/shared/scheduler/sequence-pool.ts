@@ -1,5 +1,6 @@
 import { OP_KIND } from '../batch-wire.js';
 import { chooseEvictions, evictionOrder, type IdlePrefix, prefixValue } from '../memory/eviction-order.js';
+import { cachedBesideTile } from './attention-tiles.js';
 import type { BatchPlan } from './batch-plan.js';
 import { CellAccounting } from './cell-accounting.js';
 import type { SchedulerCounters } from './counters.js';
@@ -91,12 +92,11 @@ export class SequencePool {
 
   findPrefix(request: Request): PrefixMatch | null {
     if (!this.limits.prefixCache || !request.spec.usesPrefixCache) return null;
-    return this.table.longestPrefix(
-      request.tokens,
-      request.knownCount - 1,
-      request.spec.cacheSalt,
-      this.limits.canTrim,
-    );
+    const { canTrim, tileTokens } = this.limits;
+    const match = this.table.longestPrefix(request.tokens, request.knownCount - 1, request.spec.cacheSalt, canTrim);
+    if (match === null || !canTrim) return match;
+    const { sequence, count } = match;
+    return { sequence, count: cachedBesideTile(count, request.knownCount - count, tileTokens) };
   }
 
   /**

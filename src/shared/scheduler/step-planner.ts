@@ -1,5 +1,6 @@
 import { liveChunkTokens } from '../memory/live-chunk.js';
 import { NOTICE_KIND } from '../token-wire.js';
+import { inWholeTiles, withoutFragments } from './attention-tiles.js';
 import { type BatchPlan, startWordsOf } from './batch-plan.js';
 import type { StepTimes } from './chunk-policy.js';
 import type { SchedulerCounters } from './counters.js';
@@ -60,7 +61,8 @@ export class StepPlanner {
    */
   private planPrefills(): void {
     const { limits, plan, book } = this;
-    const chunk = this.times.chunkTokens(plan.decodes, this.chunkByMemory(), limits.targetItlMicros);
+    const wanted = this.times.chunkTokens(plan.decodes, this.chunkByMemory(), limits.targetItlMicros);
+    const chunk = inWholeTiles(wanted, limits.tileTokens);
     let budget = Math.min(chunk, limits.batchTokens - plan.decodes);
     this.chunkTokens = chunk;
     const { short, long } = splitPrefills(book.running, chunk);
@@ -112,7 +114,11 @@ export class StepPlanner {
 
   /** Plans up to `budget` prompt tokens of a running request; returns how many. */
   private planChunk(request: Request, budget: number): number {
-    let count = Math.min(request.remaining, budget, request.knownCount - request.computedCount);
+    const known = Math.min(request.remaining, request.knownCount - request.computedCount);
+    const { tileTokens } = this.limits;
+    let count = withoutFragments(Math.min(known, budget), known, tileTokens);
+    const isFragment = count < Math.min(known, tileTokens);
+    if (isFragment && this.plan.promptTokens > 0) return 0;
     const free = this.pool.cells.freeFor(request.sequence);
     if (free < count) {
       this.pool.evictUntil(request.sequence, count);

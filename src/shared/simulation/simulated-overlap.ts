@@ -136,6 +136,7 @@ function limitsOf({ plan, ladder, canTrim, prefixCache, waitingMax }: OverlapInp
     prefixCache,
     waitingMax: waitingMax + 2 * plan.runningCap,
     startWords: startWordsMax(plan.contextTokens),
+    tileTokens: 0,
     targetItlMicros: TARGET_ITL_MICROS,
   };
 }
