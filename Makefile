@@ -1,7 +1,7 @@
 # `make` lists what there is. The work is done by scripts/*.mjs, which also run without make.
 .DEFAULT_GOAL := help
 .PHONY: help tools test-tools install build serve test test-models $(addprefix test-,unit addon pipeline http download supervisor model tight conformance) coverage lint format \
-	engine engine-cuda peer bench-pipeline bench-simulate bench-serve bench-startup bench-tight bench-pressure bench-prediction bench-prediction-device bench-line conformance sanitize clean
+	engine engine-cuda peer bench-pipeline bench-simulate bench-serve bench-cpu bench-page bench-startup bench-tight bench-pressure bench-prediction bench-prediction-device bench-line conformance sanitize clean
 
 NODE ?= node
 # `tight` takes minutes on two cores and is asked for by itself: make test-tight.
@@ -88,6 +88,14 @@ bench-simulate: install ## machines that are not here: docs/simulation.md and it
 bench-serve: test-models $(PEER) ## against llama-server, on the same machine in the same run
 	@$(NODE) scripts/build.mjs --tests
 	@$(NODE) build/bench/serve/run.js $(ARGS)
+
+bench-cpu: test-models $(PEER) ## every workload on the CPU, against llama-server as it comes and with its best flags
+	@$(NODE) scripts/build.mjs --tests
+	@$(NODE) build/bench/cpu-table/run.js $(ARGS)
+
+bench-page: install ## docs/benchmarks.md and its pictures from the stored results
+	@$(NODE) scripts/build.mjs --tests --without-addon
+	@$(NODE) build/bench/measure/write-page.js
 
 bench-startup: test-models ## from start to ready, and memory beyond weights, KV and compute (Linux)
 	@$(NODE) scripts/build.mjs --tests

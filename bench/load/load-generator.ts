@@ -10,6 +10,8 @@ export interface Load {
   shape: PromptShape;
   /** The same seed gives the same prompts. */
   seed: number;
+  /** Ends the load. */
+  signal?: AbortSignal;
 }
 
 export interface LoadResult {
@@ -30,7 +32,8 @@ export async function runLoad(load: Load): Promise<LoadResult> {
   const client = async (index: number): Promise<void> => {
     for (let i = 0; i < load.requestsPerClient; i++) {
       const prompt = promptTokens(load.shape, load.seed, i * load.clients + index);
-      answers.push(await streamCompletion(load.url, { prompt, outputTokens: load.shape.outputTokens }));
+      const signal = load.signal ? { signal: load.signal } : {};
+      answers.push(await streamCompletion(load.url, { prompt, outputTokens: load.shape.outputTokens, ...signal }));
     }
   };
   await Promise.all(Array.from({ length: load.clients }, (_, index) => client(index)));

@@ -27,18 +27,23 @@ interface Chunk {
 export interface CompletionRequest {
   prompt: number[] | string;
   outputTokens: number;
+  /** Ends the request; what it was about is not told apart from other failures. */
+  signal?: AbortSignal;
+  /** Called for each chunk with a token as it comes. */
+  onToken?(atMs: number): void;
 }
 
 /** Streams one greedy completion of exactly `outputTokens` tokens. @throws Error for any answer but a whole one. */
 export async function streamCompletion(
   url: string,
-  { prompt, outputTokens }: CompletionRequest,
+  { prompt, outputTokens, signal, onToken }: CompletionRequest,
 ): Promise<StreamedAnswer> {
   const sentAtMs = performance.now();
   const response = await request(`${url}/v1/completions`, {
     dispatcher,
     method: 'POST',
     headers: { 'content-type': 'application/json' },
+    ...(signal ? { signal } : {}),
     body: JSON.stringify({
       prompt,
       max_tokens: outputTokens,
@@ -53,7 +58,7 @@ export async function streamCompletion(
   let isWhole = false;
   for await (const data of sseData(response.body)) {
     if (data === '[DONE]') isWhole = true;
-    else takeChunk(answer, JSON.parse(data) as Chunk);
+    else takeChunk(answer, JSON.parse(data) as Chunk, onToken);
   }
   answer.endedAtMs = performance.now();
   if (!isWhole) throw new Error('the stream ended before [DONE]');
@@ -61,12 +66,15 @@ export async function streamCompletion(
   return answer;
 }
 
-function takeChunk(answer: StreamedAnswer, chunk: Chunk): void {
+function takeChunk(answer: StreamedAnswer, chunk: Chunk, onToken?: (atMs: number) => void): void {
   if (chunk.error) throw new Error(chunk.error.message);
   if (chunk.usage) {
     answer.promptTokens = chunk.usage.prompt_tokens;
     answer.outputTokens = chunk.usage.completion_tokens;
   }
   const choice = chunk.choices?.[0];
-  if (choice && !choice.finish_reason) answer.tokenAtMs.push(performance.now());
+  if (!choice || choice.finish_reason) return;
+  const atMs = performance.now();
+  answer.tokenAtMs.push(atMs);
+  onToken?.(atMs);
 }

@@ -45,9 +45,14 @@ export function warmFileCache(kind: Contestant['kind'], modelPath: string): void
   }
 }
 
+const cacheFolders: string[] = [];
+process.on('exit', () => {
+  for (const folder of cacheFolders) rmSync(folder, { recursive: true, force: true });
+});
+
 /** A line that an earlier run lowered, or that this one does, is nobody else's. */
 function emptyCacheFolder(): string {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'plimsoll-bench-'));
-  process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+  cacheFolders.push(folder);
   return folder;
 }

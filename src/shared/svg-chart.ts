@@ -27,7 +27,8 @@ export interface Chart {
 const WIDTH = 760;
 const HEIGHT = 400;
 const PLOT = { left: 70, right: 20, top: 74, bottom: 52 };
-const COLOURS = ['#2f7ed8', '#e07b00', '#2e9e5b', '#9b59b6', '#c0392b', '#7f8c8d'];
+/** In the order in which series take them. */
+export const COLOURS = ['#2f7ed8', '#e07b00', '#2e9e5b', '#9b59b6', '#c0392b', '#7f8c8d'];
 const LIMIT_COLOUR = '#d62728';
 const TICKS = 6;
 
@@ -45,9 +46,7 @@ export function lineChart(chart: Chart): string {
   const y = linear(chart.yFrom ?? 0, Math.max(...ys), HEIGHT - PLOT.bottom, PLOT.top);
   const formatX = chart.formatX ?? String;
   const formatY = chart.formatY ?? String;
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="system-ui, sans-serif" font-size="12">`,
-    `<rect width="${WIDTH}" height="${HEIGHT}" rx="6" fill="#ffffff"/>`,
+  return svgDocument(WIDTH, HEIGHT, [
     text(PLOT.left, 24, chart.title, 'start', 'font-size="15" font-weight="600"'),
     ...legend(chart.series),
     ...y.ticks.map((tick) => gridLine(y(tick), formatY(tick))),
@@ -55,6 +54,15 @@ export function lineChart(chart: Chart): string {
     text((PLOT.left + WIDTH - PLOT.right) / 2, HEIGHT - 12, chart.xLabel, 'middle'),
     `<text transform="translate(16 ${(PLOT.top + HEIGHT - PLOT.bottom) / 2}) rotate(-90)" text-anchor="middle" fill="#444">${escaped(chart.yLabel)}</text>`,
     ...chart.series.flatMap((series, i) => drawSeries(series, i, x, y, chart.hasMarkers ?? false)),
+  ]);
+}
+
+/** A whole picture on a white ground. */
+export function svgDocument(width: number, height: number, content: readonly string[]): string {
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif" font-size="12">`,
+    `<rect width="${width}" height="${height}" rx="6" fill="#ffffff"/>`,
+    ...content,
     '</svg>',
     '',
   ].join('\n');
@@ -140,7 +148,8 @@ function gridLine(at: number, label: string): string {
   );
 }
 
-function text(x: number, y: number, content: string, anchor: string, more = ''): string {
+/** One line of text; `content` is escaped, `more` are attributes. */
+export function text(x: number, y: number, content: string, anchor: string, more = ''): string {
   return `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" text-anchor="${anchor}" fill="#444" ${more}>${escaped(content)}</text>`;
 }
 
