@@ -224,11 +224,14 @@ export class OverlapLoop {
   private rungInput(nowMs: number): RungInput {
     const { scheduler } = this;
     const { headroomBytes, pressureLevel } = this.live;
+    const cells = scheduler.cellCounts();
     return {
       nowMs,
       rung: this.rung,
       wantedCells: scheduler.wantedCells,
-      usedCells: scheduler.cellCounts().used,
+      usedCells: cells.used,
+      activeCells: cells.used - cells.cached,
+      isStalled: scheduler.isStalled,
       hasWork: scheduler.activeCount > 0,
       headroomBytes,
       pressureLevel,

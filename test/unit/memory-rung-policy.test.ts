@@ -21,6 +21,8 @@ function input(changes: Partial<RungInput>): RungInput {
     rung: 1,
     wantedCells: 800,
     usedCells: 100,
+    activeCells: 0,
+    isStalled: false,
     hasWork: true,
     headroomBytes: 2_000_000,
     pressureLevel: 0,
@@ -68,13 +70,42 @@ t.test('a plan that fills the memory reaches its own top', async (t) => {
   );
 });
 
+t.test('a climb takes what is had in no time at once', async (t) => {
+  const asked = input({ rung: 0, wantedCells: 300, headroomBytes: 900_000 });
+  t.equal(new RungPolicy(LIMITS, 0).decide(asked)?.rung, 2);
+  const huge = {
+    ...LIMITS,
+    rungs: LIMITS.rungs.map(({ cells, bytes }) => ({ cells, bytes: bytes * 10_000 })),
+    cellBytes: 0,
+  };
+  t.equal(
+    new RungPolicy(huge, 0).decide({ ...asked, headroomBytes: 2 ** 40 })?.rung,
+    1,
+    'what takes seconds only as far as asked',
+  );
+});
+
+t.test('what running requests have computed is not given up for a climb, unless none of them can go on', async (t) => {
+  // 100,000 beside the larger context, half of the margin stays: 60 cells can be carried.
+  const tight = input({ usedCells: 300, activeCells: 61, headroomBytes: 500_000, nowMs: 60_000 });
+  t.equal(new RungPolicy(LIMITS, 0).canClimb(tight), false);
+  t.equal(new RungPolicy(LIMITS, 0).decide(tight), null);
+  t.equal(new RungPolicy(LIMITS, 0).decide({ ...tight, activeCells: 60 })?.rung, 2, 'cached prefixes are');
+  t.equal(new RungPolicy(LIMITS, 0).decide({ ...tight, isStalled: true })?.rung, 2);
+  t.equal(
+    new RungPolicy(LIMITS, 0).decide({ ...tight, usedCells: 50, activeCells: 50, headroomBytes: 465_000 })?.rung,
+    2,
+    'little for much',
+  );
+});
+
 t.test('what a climb took is charged until the readings must show it', async (t) => {
   const policy = new RungPolicy(LIMITS, 0);
   // The reading is older than the first climb, which took 200,000 bytes.
-  const stale = input({ rung: 0, wantedCells: 400, headroomBytes: 700_000 });
+  const stale = input({ rung: 0, wantedCells: 400, headroomBytes: 650_000 });
   t.equal(policy.decide(stale)?.rung, 1);
-  const again = { ...stale, rung: 1, wantedCells: 800, nowMs: 200, headroomBytes: 650_000 };
-  t.equal(policy.decide(again), null, '400,000 more would leave 50,000');
+  const again = { ...stale, rung: 1, wantedCells: 800, nowMs: 200, headroomBytes: 640_000 };
+  t.equal(policy.decide(again), null, '400,000 more would leave 40,000');
   t.equal(policy.decide({ ...again, nowMs: 1_000 })?.rung, 2, 'by then the reading is believed');
 });
 

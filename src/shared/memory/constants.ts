@@ -88,13 +88,16 @@ export const RUNNING_BOUND_CPU_MIN = 8;
 export const RUNNING_BOUND_CPU_MAX = 32;
 
 /** Chunk sizes to choose from, best first, and those that are better than not starting at all. Measured: an H200 gives 8.5k prompt
- *  tokens/s at 128, 12.6k at 256, 15.8k at 512, 17.4k at 1024, 17.8k at 2048; a CPU is flat from 64 up. */
+ *  tokens/s at 128, 12.6k at 256, 15.8k at 512, 17.4k at 1024, 17.8k at 2048; a CPU is flat from 256 up, loses 5 % at
+ *  128 and 15 % at 64 (`llama-bench -ub`), where a prompt's end is a fragment of a tile besides. */
 export const CHUNK_LADDER_GPU: readonly number[] = [2048, 1024, 512, 256];
-export const CHUNK_LADDER_CPU: readonly number[] = [512, 256, 128, 64];
-export const CHUNK_LAST_RESORT_TOKENS = 32;
+export const CHUNK_LADDER_CPU: readonly number[] = [512, 256, 128];
+export const CHUNKS_LAST_RESORT: readonly number[] = [64, 32];
 /** A GPU's chunk reaches this before its pool is more than half of what it wants. Chosen: from 256 to 512 an H200 gains a quarter of
  *  its prompt speed, after that a tenth. */
 export const GOOD_CHUNK_GPU_TOKENS = 512;
+/** And a CPU's this. Chosen: where its speed is flat. */
+export const GOOD_CHUNK_CPU_TOKENS = 256;
 
 /** Largest fraction worth suggesting. Chosen. */
 export const MAX_SUGGESTED_FRACTION = 0.99;

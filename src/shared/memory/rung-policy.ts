@@ -10,6 +10,10 @@ export interface RungInput {
   wantedCells: number;
   /** What sequences hold, cached ones included, each counted by itself: copies of it exist while the context moves. */
   usedCells: number;
+  /** Those of them that running requests hold. */
+  activeCells: number;
+  /** Running requests are there, and none can go on. */
+  isStalled: boolean;
   hasWork: boolean;
   headroomBytes: number;
   /** 0 none, 1 warning, 2 critical. */
@@ -58,9 +62,14 @@ const CALM_MS = 2_000;
 /** Part of the margin that a climb must leave. Chosen: what the backend takes beyond the plan, for which a part of the margin is there, shows
  *  in the readings by then; a whole margin would keep a tight plan off its own top for good. */
 const CLIMB_MARGIN_SHARE = 0.75;
-/** A climb for which sequences must be left behind, and computed again, waits until nothing has pressed or moved for so long. Chosen: they
- *  cost seconds, and a pressure that comes and goes must not cost them each time. */
+/** A climb for which cached prefixes must be left behind waits until nothing has pressed or moved for so long. Chosen: a pressure that comes
+ *  and goes must not cost them each time. */
 const COSTLY_CALM_MS = 10_000;
+/** A climb takes more than was asked for up to this much: the next one would find more to carry, and less room for it. Chosen: its pages are
+ *  zeroed in half a second. */
+const GENEROUS_GROWTH_BYTES = 1.5 * 2 ** 30;
+/** What running requests have computed may be given up for at least so many times the cells. Chosen: they are short of them for longer. */
+const GAIN_FOR_LOSS = 8;
 /** Readings may be so old: what a climb took before is charged for so long, whether they show it yet or not. Chosen: four times the age of
  *  an idle server's reading. */
 const READING_AGE_MS = 1_000;
@@ -223,24 +232,30 @@ export class RungPolicy {
     return target === null ? null : { rung: target, reason: `requests ask for ${input.wantedCells} cells` };
   }
 
-  /** The smallest rung that grants the wish, else the highest that fits and is higher than this one. */
+  /** The highest rung that fits of those that grant the wish and those that are had in no time; always higher than this one. */
   private climbTarget(input: RungInput): number | null {
     const { nowMs, rung, wantedCells } = input;
     const { rungs } = this.limits;
     if (rung === RUNG_NONE || rung >= rungs.length - 1) return null;
     if (nowMs - this.lastPressedMs < CALM_MS) return null;
-    const wanted = Math.max(this.smallestFor(wantedCells), rung + 1);
-    for (let target = wanted; target > rung; target--) if (this.fits(input, target)) return target;
+    const quick = rungs.findLastIndex((_, target) => this.growthBytes(rung, target) <= GENEROUS_GROWTH_BYTES);
+    const highest = Math.max(this.smallestFor(wantedCells), quick, rung + 1);
+    for (let target = highest; target > rung; target--) if (this.fits(input, target)) return target;
     return null;
   }
 
   private fits(input: RungInput, target: number): boolean {
-    const { nowMs, rung, usedCells, headroomBytes } = input;
-    const { marginBytes, cellBytes } = this.limits;
+    const { nowMs, rung, usedCells, activeCells, isStalled, headroomBytes } = input;
+    const { marginBytes, cellBytes, rungs } = this.limits;
     const leftBytes = headroomBytes - this.unreadBytes(nowMs) - this.growthBytes(rung, target);
     if (leftBytes < marginBytes * CLIMB_MARGIN_SHARE) return false;
+    if (isStalled) return true;
+    const copyBytes = this.copyBytes(input, target);
+    // Who waits for cells waits for running requests to end: what they have computed is worth more than the wait.
+    const isLost = activeCells * cellBytes > copyBytes;
+    if (isLost && activeCells * GAIN_FOR_LOSS > rungs[target].cells - rungs[rung].cells) return false;
     const isCalm = nowMs - Math.max(this.lastPressedMs, this.lastMoveMs) >= COSTLY_CALM_MS;
-    return isCalm || usedCells * cellBytes <= this.copyBytes(input, target);
+    return isCalm || usedCells * cellBytes <= copyBytes;
   }
 
   private smallestFor(cells: number): number {

@@ -77,6 +77,11 @@ export class Scheduler {
     return this.book.byId.size;
   }
 
+  /** Running requests are there, nothing is in flight, and the last plan found nothing to do for any of them. */
+  get isStalled(): boolean {
+    return this.stalledSinceMs !== null;
+  }
+
   get chunkTokens(): number {
     return this.planner.chunkTokens;
   }

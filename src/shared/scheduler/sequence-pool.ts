@@ -53,6 +53,11 @@ export class SequencePool {
     return true;
   }
 
+  /** More of what is asked for already. */
+  wantAlso(count: number): void {
+    this.wantedCells = Math.min(this.wantedCells + count, this.limits.cellsMax);
+  }
+
   /** What a context with `count` cells more takes beyond this one. */
   growthBytes(count: number): number {
     const { layout, sequences, cellBytes } = this.limits;

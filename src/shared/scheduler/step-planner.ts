@@ -95,10 +95,22 @@ export class StepPlanner {
       if (budget <= 0) break;
       if (this.isBetterWhole(request, budget)) break;
       const verdict = this.admit(request);
-      if (verdict === 'no room') break;
+      if (verdict === 'no room') {
+        this.wantForThoseBehind(request);
+        break;
+      }
       if (verdict === 'admitted') budget -= this.planChunk(request, budget);
     }
     return budget;
+  }
+
+  /** A context that must grow for `request` grows for those behind it as well: a second move would find more to carry, and less room for it. */
+  private wantForThoseBehind(request: Request): void {
+    const { pool, limits, book } = this;
+    if (pool.wantedCells === 0 || limits.layout === 'private') return;
+    const places = limits.runningCap - book.running.length;
+    const behind = book.waiting.head(places).filter((other) => other !== request);
+    pool.wantAlso(behind.reduce((cells, { tokenCount }) => cells + tokenCount + 1, 0));
   }
 
   /**

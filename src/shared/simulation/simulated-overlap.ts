@@ -109,11 +109,14 @@ export class SimulatedOverlap {
 
   private rungInput(nowMs: number, live: LiveReadings): RungInput {
     const { scheduler } = this;
+    const cells = scheduler.cellCounts();
     return {
       nowMs,
       rung: this.rung,
       wantedCells: scheduler.wantedCells,
-      usedCells: scheduler.cellCounts().used,
+      usedCells: cells.used,
+      activeCells: cells.used - cells.cached,
+      isStalled: scheduler.isStalled,
       hasWork: scheduler.activeCount > 0,
       headroomBytes: live.headroomBytes,
       pressureLevel: live.pressureLevel,
