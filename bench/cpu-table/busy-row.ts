@@ -11,8 +11,8 @@ const PROMPT_TOKENS = 64;
 /** More than a stream makes while it is measured; four of them fit into llama-server's default context. */
 const STREAM_TOKENS_MAX = 1500;
 /** From the last stream's first token until tokens count: a server that adapts gets the time to. Chosen. */
-const SETTLE_MS = 2000;
-const WINDOW_MS = 4000;
+const SETTLE_MS = 1500;
+const WINDOW_MS = 3000;
 
 export const busy: TableRow = {
   id: 'busy',

@@ -6,10 +6,12 @@ import { type Check, type Figures, type FlagSet, type Measurement, PEER_DEFAULTS
 
 const TURNS = 8;
 /** Words of a user's message, about a token each. Chosen: eight turns stay below a place's context, and the row takes a minute. */
-const MESSAGE_WORDS = 40;
-const FIRST_MESSAGE_WORDS = 120;
+const MESSAGE_WORDS = 30;
+const FIRST_MESSAGE_WORDS = 80;
 /** An answer ends here, or earlier when the model ends it: what follows an end would not come back in the next turn's history. */
 const ANSWER_TOKENS_MAX = 16;
+/** Chosen: what is late beyond this says nothing any more; the time of the whole trial is bounded besides. */
+const REQUEST_TIMEOUT_MS = 120_000;
 
 const PLIMSOLL: FlagSet = {
   flags: ['--max-running-requests', '4', '--context-length', '1024'],
@@ -65,7 +67,7 @@ function loadOf(): string {
 
 async function interleaved(chats: number, on: Measurement): Promise<Figures> {
   await warmUp(on, 1);
-  const client = new ChatClient({ url: on.url, apiKey: null, timeoutMs: 60_000 });
+  const client = new ChatClient({ url: on.url, apiKey: null, timeoutMs: REQUEST_TIMEOUT_MS });
   const stop = () => client.stop();
   on.signal.addEventListener('abort', stop, { once: true });
   try {

@@ -3,8 +3,8 @@ import { startInside } from '../tight/contestants.js';
 import { engineCeiling } from './engine-ceiling.js';
 import type { Figures, FlagSet, Line, TableRow } from './table-row.js';
 
-/** Longest time of one trial after its server is ready. Chosen: four times what the longest takes on an idle machine. */
-const TRIAL_TIMEOUT_MS = 180_000;
+/** Longest time of one trial after its server is ready. Chosen: some three times what the longest takes on an idle machine. */
+const TRIAL_TIMEOUT_MS = 240_000;
 
 export interface TrialSettings {
   row: TableRow;

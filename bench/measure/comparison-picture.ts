@@ -61,10 +61,10 @@ function rowHeight(bars: readonly Bar[]): number {
   return LABEL_HEIGHT + bars.length * BAR_STEP + ROW_GAP;
 }
 
-/** The row's name and the ratio, without its spread: the bars show one. */
+/** The row's name and its ratio, whose spread the bars show. What has no spread in that column is no ratio of sides. */
 function labelOf(columns: readonly string[], cells: readonly string[]): string {
-  const ratio = /^[\d,.]+/.exec(cells[columns.indexOf('ratio')] ?? '');
-  return ratio === null ? cells[0] : `${cells[0]}: ${ratio[0]} ×`;
+  const ratio = /^([\d,.]+) \(/.exec(cells[columns.indexOf('ratio')] ?? '');
+  return ratio === null ? cells[0] : `${cells[0]}: ${ratio[1]} ×`;
 }
 
 function bars(columns: readonly string[], cells: readonly string[], sides: readonly string[]): Bar[] {
