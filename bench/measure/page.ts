@@ -8,8 +8,8 @@ export function page(results: readonly BenchResult[], pictures: ReadonlyMap<stri
   const head =
     '# Benchmarks\n\n' +
     'Written by the benchmarks themselves (`make bench-cpu`, `make bench-pipeline`, `make bench-serve`, `make bench-startup`; `make bench-page` ' +
-    'writes it anew) from `docs/benchmark-results/*.json`, which also hold every trial; only the list of attempts (`attempts.json`) is kept by ' +
-    'hand. Do not edit.\n';
+    'writes it anew) from `docs/benchmark-results/*.json`, which also hold every trial; only the lists of attempts (`attempts*.json`) are kept ' +
+    'by hand. Do not edit.\n';
   const sorted = [...results].sort((a, b) => place(a.name) - place(b.name) || a.name.localeCompare(b.name));
   return [head, ...sorted.map((result) => section(result, pictures.get(result.name) ?? null))].join('\n');
 }
