@@ -82,6 +82,7 @@ function ledgerOf(
     kvFree: Math.max(0, device.kvBytes - active - cached),
     compute: device.computeBytes,
     runtimeExtra: device.runtimeExtraBytes,
+    hostPrefixTier: device.hostPrefixBytes,
   };
   for (const [owner, bytes] of Object.entries(owners)) ledger.set(owner as LedgerOwner, Math.round(bytes));
   return ledger;

@@ -36,6 +36,7 @@ const SCHEDULER: ReadonlyArray<readonly [name: string, field: SchedulerGauge, he
   ['live_chunk_tokens', 'liveChunkTokens', 'Prompt tokens a step at most, now.'],
   ['live_headroom_bytes', 'liveHeadroomBytes', 'Memory that is left, read while steps run.'],
   ['foreseen_headroom_bytes', 'foreseenHeadroomBytes', 'What will be left of it in two seconds if it goes on falling.'],
+  ['host_prefix_budget_bytes', 'hostPrefixBudgetBytes', 'What saved prefixes may take of host memory now.'],
   ['running_cap', 'runningCap', 'Requests that may run at once.'],
   ['running_requests', 'runningRequests', 'Requests that run.'],
   ['waiting_requests', 'waitingRequests', 'Requests that wait.'],
@@ -59,6 +60,10 @@ const SCHEDULER_COUNTERS: ReadonlyArray<readonly [name: string, field: Scheduler
   ['preemptions_total', 'preemptions', 'Running requests that had to give up their KV cells.'],
   ['prefix_hit_tokens_total', 'prefixHitTokens', 'Prompt tokens found in the prefix cache.'],
   ['prefix_lookup_tokens_total', 'prefixLookupTokens', 'Prompt tokens looked up in the prefix cache.'],
+  ['host_prefix_saves_total', 'hostPrefixSaves', 'Evicted prefixes that were saved in host memory.'],
+  ['host_prefix_hits_total', 'hostPrefixHits', 'Prefixes that came back from host memory.'],
+  ['host_prefix_hit_tokens_total', 'hostPrefixHitTokens', 'Prompt tokens that came back from host memory.'],
+  ['host_prefix_evictions_total', 'hostPrefixEvictions', 'Saved prefixes given up for want of memory.'],
 ];
 
 const LEDGER: ReadonlyArray<readonly [owner: string, field: DeviceGauge]> = [
@@ -66,6 +71,7 @@ const LEDGER: ReadonlyArray<readonly [owner: string, field: DeviceGauge]> = [
   ['kv', 'kvBytes'],
   ['compute', 'computeBytes'],
   ['runtime_extra', 'runtimeExtraBytes'],
+  ['host_prefix_tier', 'hostPrefixBytes'],
 ];
 
 const RESIDENCES: readonly Residence[] = ['ready', 'released', 'unloaded', 'loading'];

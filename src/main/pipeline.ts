@@ -4,6 +4,7 @@ import { PlimsollError } from '../shared/errors.js';
 import { GaugeReader } from '../shared/gauges.js';
 import { DEVICE_GAUGES, type DeviceGauge, SCHEDULER_GAUGES, type SchedulerGauge } from '../shared/gauges-layout.js';
 import { cellBytesOf } from '../shared/memory/context-ladder.js';
+import { AUTO_HOST_TIER_BYTES } from '../shared/memory/host-tier-budget.js';
 import type { RungLimits } from '../shared/memory/rung-policy.js';
 import { bellOf, createCoreBuffers, createRingBuffers, startWordsMax } from '../shared/pipeline-buffers.js';
 import { tileTokensOf } from '../shared/scheduler/attention-tiles.js';
@@ -133,6 +134,12 @@ function ladderLimits({ plan, ladder, memory }: ForwardReady, idleReleaseMs: num
   };
 }
 
+/** What evicted prefixes may take in host memory at most. Where ends cannot be removed, what would be saved is seldom a whole prefix of anything. */
+function hostPrefixBytesMax({ prefixCache, hostPrefixCacheBytes }: Config, { model }: ForwardReady): number {
+  if (!prefixCache || !model.canTrim) return 0;
+  return hostPrefixCacheBytes === 'auto' ? AUTO_HOST_TIER_BYTES : hostPrefixCacheBytes;
+}
+
 /** Main's side of the pipeline: submits, cancels, and hands every token to its request's listener. */
 export class WorkerPipeline implements Pipeline {
   readonly model;
@@ -187,6 +194,7 @@ export class WorkerPipeline implements Pipeline {
       epoch: ready.epoch,
       overlap: config.overlapSchedule,
       maxWaitMs: config.queueTimeoutMs,
+      hostPrefixBytesMax: hostPrefixBytesMax(config, ready),
     });
     void this.readTokens();
   }

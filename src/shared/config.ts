@@ -95,6 +95,13 @@ const schema = z.strictObject({
   idleUnloadMs: whole(0, WAIT_MS_MAX).default(0).describe('a time from 0 (never) to 24h (plain numbers are seconds)'),
   kvType: z.enum(['f16', 'q8_0', 'q4_0', 'bf16', 'f32']).default('f16').describe('f16, q8_0, q4_0, bf16 or f32'),
   kvLayout: z.enum(['auto', 'shared', 'private']).default('auto').describe('auto, shared or private'),
+  /**
+   * Bytes of host memory for prefixes that were evicted from the context, at most; 0: they are forgotten. Whatever it says, they take no more than
+   * the headroom allows, and go first when it shrinks. Chosen: off, because it was not measured yet on GPUs and in small memory groups.
+   */
+  hostPrefixCacheBytes: autoOr(whole(0, Number.MAX_SAFE_INTEGER))
+    .default(0)
+    .describe('auto, off or bytes such as 512MiB or 4GiB'),
   prefixCache: z.boolean().default(true).describe('true or false'),
   overlapSchedule: z.boolean().default(true).describe('true or false'),
   /** `serve` runs in a process that is started again when it crashes. */

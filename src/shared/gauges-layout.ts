@@ -32,6 +32,8 @@ export const DEVICE_GAUGES = [
   'computeBytes',
   /** What the backend takes at run time beyond the plan, as the probe saw it. */
   'runtimeExtraBytes',
+  /** Evicted prefixes saved in host memory. */
+  'hostPrefixBytes',
   /** In use, and owned by nobody in the ledger; negative where pages are not touched yet. */
   'unexplainedBytes',
   'kvTotalTokens',
@@ -64,6 +66,12 @@ export const SCHEDULER_GAUGES = [
   'preemptions',
   'prefixHitTokens',
   'prefixLookupTokens',
+  'hostPrefixSaves',
+  'hostPrefixHits',
+  'hostPrefixHitTokens',
+  'hostPrefixEvictions',
+  /** What the host tier may hold now: it follows the headroom. */
+  'hostPrefixBudgetBytes',
   /** Headroom as the overlap worker read it last, and what will be left of it in a moment if it goes on falling. */
   'liveHeadroomBytes',
   'foreseenHeadroomBytes',

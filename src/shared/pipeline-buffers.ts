@@ -6,6 +6,7 @@ import { RESULT_HEADER_WORDS, RESULT_SAMPLE_WORDS } from './result-wire.js';
 import { ringBytes, ringCapacityFor } from './ring.js';
 import { GRAMMAR_MAX_BYTES, LOGIT_BIAS_MAX, SAMPLING_FIXED_WORDS, TOP_LOGPROBS_MAX } from './sampling-wire.js';
 import { SUBMIT_HEADER_WORDS } from './submit-wire.js';
+import { TIER_COPIES_MAX, TIER_OP_WORDS, TIER_OPS_MAX } from './tier-wire.js';
 import { TOKEN_SAMPLE_WORDS } from './token-wire.js';
 
 /** Memory that exists before the plan: the threads' control words, their bells, the gauges. */
@@ -62,7 +63,8 @@ export function batchRecordWordsMax({ contextTokens, sequences, batchTokens }: R
     sequences * perSequence +
     RECORD_NOTICES_MAX * NOTICE_WORDS +
     batchTokens +
-    startWordsMax(contextTokens)
+    startWordsMax(contextTokens) +
+    TIER_OPS_MAX * TIER_OP_WORDS
   );
 }
 
@@ -73,7 +75,7 @@ export function startWordsMax(contextTokens: number): number {
 
 export function createRingBuffers(sizes: RingSizes): RingBuffers {
   const submitWords = SUBMIT_HEADER_WORDS + SAMPLING_MAX_WORDS + sizes.contextTokens;
-  const resultWords = RESULT_HEADER_WORDS + sizes.sequences * RESULT_SAMPLE_WORDS;
+  const resultWords = RESULT_HEADER_WORDS + sizes.sequences * RESULT_SAMPLE_WORDS + TIER_COPIES_MAX;
   const tokenWords = Math.max(
     1 + sizes.sequences * (TOKEN_SAMPLE_WORDS + 2 * TOP_LOGPROBS_MAX),
     1 + (RECORD_NOTICES_MAX + 3 * sizes.sequences) * NOTICE_WORDS,

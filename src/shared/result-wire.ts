@@ -2,7 +2,7 @@
  * Result ring, forward → overlap: what a step did. 32-bit words.
  *
  * ```
- * step:    | header | samples: sampleCount × RESULT_SAMPLE_WORDS |
+ * step:    | header | samples: sampleCount × RESULT_SAMPLE_WORDS | slots that could not be saved or restored: failedCopies words |
  * context: | header | sequences that were carried over: sampleCount words |
  * ```
  */
@@ -26,8 +26,11 @@ export const RESULT = {
   contextTokens: 7,
   /** For RESULT_TYPE.context: its index in the ladder, or RUNG_NONE. */
   rung: 8,
+  failedCopies: 9,
+  /** Of stepMicros, those that saves and restores of the host tier took. */
+  copyMicros: 10,
 } as const;
-export const RESULT_HEADER_WORDS = 10;
+export const RESULT_HEADER_WORDS = 11;
 
 export const RESULT_SAMPLE = { sequence: 0, request: 1, token: 2, flags: 3 } as const;
 export const RESULT_SAMPLE_WORDS = 4;

@@ -17,6 +17,7 @@ export class DeviceGaugeWriter {
   private threadCount = 0;
   /** KV and compute of the context that stands. */
   private contextBytes = 0;
+  private hostPrefixBytes = 0;
 
   constructor(
     buffer: SharedArrayBuffer,
@@ -40,7 +41,7 @@ export class DeviceGaugeWriter {
       ...readings,
       deviceUsedBytes: readings.deviceTotalBytes - readings.deviceFreeBytes,
       headroomBytes: this.headroom(readings),
-      unexplainedBytes: this.watch.unexplainedBytes(readings, this.contextBytes),
+      unexplainedBytes: this.watch.unexplainedBytes(readings, this.contextBytes, this.hostPrefixBytes),
       readAtMs: performance.timeOrigin + nowMs,
     });
   }
@@ -72,6 +73,7 @@ export class DeviceGaugeWriter {
   }
 
   set(values: { [G in DeviceGauge]?: number }): void {
+    this.hostPrefixBytes = values.hostPrefixBytes ?? this.hostPrefixBytes;
     this.writer.write(values);
   }
 

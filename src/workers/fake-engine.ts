@@ -41,6 +41,8 @@ export class FakeEngine implements Engine {
   /** Steps up to this one have had their lines drained. */
   private drainedStep = -1;
   private contextCount = 0;
+  private saveCount = 0;
+  private restoreCount = 0;
   private readingCount = 0;
   /** Of this context's records; null before the first. */
   private epoch: number | null = null;
@@ -159,10 +161,15 @@ export class FakeEngine implements Engine {
   }
 
   saveSequence(sequence: number): Uint8Array {
+    this.saveCount++;
+    if (this.options.failSave.includes(this.saveCount))
+      throw new EngineError('out_of_memory', 'there is no memory for a saved sequence');
     return this.cellsFor(sequence).save(sequence);
   }
 
   restoreSequence(sequence: number, state: Uint8Array): boolean {
+    this.restoreCount++;
+    if (this.options.failRestore.includes(this.restoreCount)) return false;
     return this.cellsFor(sequence).restore(sequence, state);
   }
 

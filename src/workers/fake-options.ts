@@ -34,6 +34,9 @@ export interface FakeEngineOptions {
   crashAtStep: { step: number; kind: FakeCrash } | null;
   /** createContext fails with out_of_memory above this many bytes of KV and compute; 0: no limit. */
   contextLimitBytes: number;
+  /** Calls of saveSequence (from 1) that fail with out_of_memory, and of restoreSequence that return false. */
+  failSave: number[];
+  failRestore: number[];
   /** Calls of createContext (from 1) that fail with out_of_memory whatever they ask. */
   failCreateContext: number[];
 
@@ -64,6 +67,8 @@ export const FAKE_ENGINE_DEFAULTS: FakeEngineOptions = {
   hangAtStep: 0,
   crashAtStep: null,
   contextLimitBytes: 0,
+  failSave: [],
+  failRestore: [],
   failCreateContext: [],
   deviceKind: 'gpu',
   modelBytes: 64 * 2 ** 20,

@@ -15,10 +15,12 @@ import {
   STEP_STATUS,
   stepOutputWords,
 } from '../shared/step-output.js';
+import { TIER_OP_WORDS } from '../shared/tier-wire.js';
 import { ContextKeeper } from './context-keeper.js';
 import type { DeviceGaugeWriter } from './device-gauges.js';
 import { drainEngineLog } from './engine-log.js';
 import type { LiveThreads } from './live-threads.js';
+import { PrefixStore } from './prefix-store.js';
 import { ResultPublisher, Stopped } from './result-publisher.js';
 import type { WorkerLogLevel } from './worker-messages.js';
 
@@ -41,6 +43,7 @@ export class ForwardLoop {
   private readonly publisher: ResultPublisher;
   private readonly output: Int32Array;
   private readonly contexts: ContextKeeper;
+  private readonly prefixes: PrefixStore;
   private epoch: number;
   private lastStepEndMs = 0;
   private hadLiveSequences = false;
@@ -63,6 +66,7 @@ export class ForwardLoop {
     this.publisher = new ResultPublisher(core, rings);
     this.output = new Int32Array(stepOutputWords(ladder[0].sequences));
     this.epoch = epoch;
+    this.prefixes = new PrefixStore(engine);
     this.contexts = new ContextKeeper(
       engine,
       ladder,
@@ -87,6 +91,8 @@ export class ForwardLoop {
       }
     } catch (error) {
       if (!(error instanceof Stopped)) throw error;
+    } finally {
+      this.prefixes.clear();
     }
   }
 
@@ -103,12 +109,17 @@ export class ForwardLoop {
       this.moveContext(words, at);
       return true;
     }
-    if (words[at + BATCH_HEADER.totalWords] !== record.lengthWords)
-      throw new Error('a batch record contradicts its length');
+    const tierAt = at + words[at + BATCH_HEADER.totalWords];
+    const end = at + record.lengthWords;
+    if (tierAt > end || (end - tierAt) % TIER_OP_WORDS !== 0) throw new Error('a batch record contradicts its length');
     const startMs = performance.now();
     const gapMicros = this.hadLiveSequences ? (startMs - this.lastStepEndMs) * 1000 : 0;
     this.publishNotices(words, at);
+    const isCurrent = words[at + BATCH_HEADER.epoch] === this.epoch;
+    this.prefixes.beforeStep(words, tierAt, end, isCurrent);
     const failure = this.runStep(words, at);
+    this.prefixes.afterStep(words, tierAt, end, isCurrent && this.output[STEP_OUT.status] === STEP_STATUS.ok);
+    if (tierAt < end) this.gauges.set({ hostPrefixBytes: this.prefixes.bytes });
     this.publishStep(words, at, startMs);
     this.batches.release();
     this.gauges.step(this.output, gapMicros, startMs, this.lastStepEndMs);
@@ -181,7 +192,7 @@ export class ForwardLoop {
     }
     this.lastStepEndMs = performance.now();
     const stepMicros = Math.round((this.lastStepEndMs - startMs) * 1000);
-    this.publisher.step(output, words[at + BATCH_HEADER.stepId], this.epoch, stepMicros);
+    this.publisher.step(output, words[at + BATCH_HEADER.stepId], this.epoch, stepMicros, this.prefixes);
   }
 
   private rebuildContext(reason: string): void {
@@ -196,6 +207,7 @@ export class ForwardLoop {
     } else {
       Atomics.store(this.control, CONTROL.abortDecode, 0);
       context = this.contexts.move(rescuedRung(rescue), []).context;
+      if (context === null) this.putPrefixesAway();
       this.report(
         'warn',
         `memory ran out under a step: it is given up, and the context has ${context?.cells ?? 0} cells`,
@@ -207,6 +219,12 @@ export class ForwardLoop {
     this.publisher.context(this.epoch, this.contexts.rung, context?.cells ?? 0, []);
   }
 
+  /** With the last context goes what was saved of it: who gives memory back gives all of it. */
+  private putPrefixesAway(): void {
+    this.prefixes.clear();
+    this.gauges.set({ hostPrefixBytes: 0 });
+  }
+
   private moveContext(words: Int32Array, at: number): void {
     const startMs = performance.now();
     const before = this.contexts.rung;
@@ -215,6 +233,7 @@ export class ForwardLoop {
     this.epoch = words[at + CONTEXT_HEADER.epoch];
     const { context, rung, carried } = this.contexts.move(words[at + CONTEXT_HEADER.rung], keep);
     this.batches.release();
+    if (context === null) this.putPrefixesAway();
     this.gauges.context(context, this.epoch);
     this.gauges.refreshNow(this.engine, performance.now());
     this.publisher.context(this.epoch, rung, context?.cells ?? 0, carried);

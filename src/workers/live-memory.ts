@@ -1,7 +1,7 @@
 import type { Readings } from '../shared/engine.js';
 import type { GaugeReader } from '../shared/gauges.js';
 import type { DeviceGauge } from '../shared/gauges-layout.js';
-import { type DeviceMemory, headroomOf } from '../shared/memory/headroom.js';
+import { type DeviceMemory, headroomOf, hostHeadroomOf, limitOf } from '../shared/memory/headroom.js';
 
 /** Readings at most this often. Chosen: pressure is told by tenths of seconds. Measured: one takes 20 µs on Linux, and 0.4 ms of the engine's
  *  time when it wakes a thread for it while all cores compute. */
@@ -20,9 +20,12 @@ export type ReadHost = () => Partial<Readings>;
  */
 export class LiveMemory {
   headroomBytes = 0;
+  /** Headroom of RAM, and its limit: the same memory, but for a card's. */
+  hostHeadroomBytes = 0;
+  hostLimitBytes = 0;
   /** 0 none, 1 warning, 2 critical. */
   pressureLevel = 0;
-  private readAtMs = Number.NEGATIVE_INFINITY;
+  readAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(
     private readonly device: GaugeReader<DeviceGauge>,
@@ -42,6 +45,8 @@ export class LiveMemory {
     this.readAtMs = nowMs;
     const readings = { ...this.device.read(), ...this.readHost() };
     this.headroomBytes = headroomOf(readings, this.memory).bytes;
+    this.hostHeadroomBytes = hostHeadroomOf(readings).bytes;
+    this.hostLimitBytes = limitOf(readings, 'host').limitBytes;
     this.pressureLevel = readings.pressureLevel;
     return true;
   }

@@ -45,9 +45,13 @@ export class MemoryWatch {
     this.runtimeExtraBytes = Math.max(0, usedBytes(readings, this.memory) - before);
   }
 
-  /** Used, and owned by nobody in the ledger; `contextBytes`: KV and compute of the context that stands now. */
-  unexplainedBytes(readings: Readings, contextBytes: number): number {
-    const owned = this.baselineBytes + this.weightsTakenBytes + contextBytes + this.runtimeExtraBytes;
+  /**
+   * Used, and owned by nobody in the ledger; `contextBytes`: KV and compute of the context that stands now, `hostPrefixBytes`: saved
+   * prefixes, which lie in the process and not on a card.
+   */
+  unexplainedBytes(readings: Readings, contextBytes: number, hostPrefixBytes: number): number {
+    const prefixBytes = this.memory === 'discrete' ? 0 : hostPrefixBytes;
+    const owned = prefixBytes + this.baselineBytes + this.weightsTakenBytes + contextBytes + this.runtimeExtraBytes;
     return usedBytes(readings, this.memory) - owned;
   }
 }

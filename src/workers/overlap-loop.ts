@@ -6,6 +6,7 @@ import { GaugeReader, GaugeWriter } from '../shared/gauges.js';
 import { DEVICE_GAUGES, SCHEDULER_GAUGES, type SchedulerGauge } from '../shared/gauges-layout.js';
 import { heartbeatNow } from '../shared/heartbeat.js';
 import type { DeviceMemory } from '../shared/memory/headroom.js';
+import { hostTierBudgetBytes } from '../shared/memory/host-tier-budget.js';
 import { type RungInput, type RungLimits, RungPolicy } from '../shared/memory/rung-policy.js';
 import { bellOf, type CoreBuffers, type RingBuffers } from '../shared/pipeline-buffers.js';
 import { RESULT, RESULT_HEADER_WORDS, RESULT_TYPE } from '../shared/result-wire.js';
@@ -40,6 +41,8 @@ export interface OverlapOptions {
   /** False: schedule and forward in lock step. */
   overlap: boolean;
   maxWaitMs: number;
+  /** Bytes that evicted prefixes may take in host memory at most; 0: they are not saved. */
+  hostPrefixBytesMax: number;
 }
 
 /**
@@ -65,6 +68,8 @@ export class OverlapLoop {
   /** The step in flight was told to give up, and the context to fall to this rung. */
   private rescueRung: number | null = null;
   private rungCheckAtMs = 0;
+  /** When the reading was taken after which the host tier was emptied. */
+  private emptiedAtReading = Number.NaN;
   /** When the oldest step in flight began to run. */
   private stepStartMs = 0;
   private lastScheduleMicros = 0;
@@ -176,6 +181,8 @@ export class OverlapLoop {
   private watchMemory(nowMs: number): void {
     if (!this.live.refresh(nowMs)) return;
     const { scheduler } = this;
+    scheduler.readingTaken();
+    scheduler.setHostPrefixBudget(this.hostPrefixBudgetBytes(), nowMs);
     if (scheduler.inFlightCount === 0 || this.isMoving || this.rescueRung !== null) return;
     const ranMs = nowMs - this.stepStartMs;
     const leftMs = scheduler.currentStepMicros / 1000 - ranMs;
@@ -187,6 +194,25 @@ export class OverlapLoop {
     this.rescueRung = move.rung;
     Atomics.store(this.control, CONTROL.rescue, rescueWord(move.rung));
     Atomics.store(this.control, CONTROL.abortDecode, 1);
+  }
+
+  private hostPrefixBudgetBytes(): number {
+    const { live, options } = this;
+    const { heldBytes, freshBytes } = this.scheduler.hostPrefix;
+    const leastBytes = Math.min(live.hostHeadroomBytes, this.rungs.foreseenBytes(live.headroomBytes));
+    return hostTierBudgetBytes({
+      mostBytes: options.hostPrefixBytesMax,
+      heldBytes,
+      headroomBytes: (this.isOneMemory ? leastBytes : live.hostHeadroomBytes) - freshBytes,
+      limitBytes: live.hostLimitBytes,
+      marginBytes: this.isOneMemory ? options.ladder.marginBytes : 0,
+      pressureLevel: live.pressureLevel,
+    });
+  }
+
+  /** Saved prefixes lie in the memory that the context lies in. */
+  private get isOneMemory(): boolean {
+    return this.options.memory !== 'discrete';
   }
 
   /** The step ended before it saw that it should give up: the context falls in order, with what can be carried. */
@@ -209,8 +235,17 @@ export class OverlapLoop {
     if (!isUrgent && nowMs < this.rungCheckAtMs) return false;
     const input = this.rungInput(nowMs);
     scheduler.canGrow = this.rungs.canClimb(input);
+    scheduler.tierHoldsGrowth = this.holdsGrowth(input, scheduler.canGrow);
     scheduler.headroomBytes = input.headroomBytes;
     // Under steady load something is always in flight: a move that is wanted must be let through, or pressure would find no answer.
+    const { heldBytes } = scheduler.hostPrefix;
+    if (this.isOneMemory && heldBytes > 0 && this.rungs.isPressed) {
+      // Saved prefixes go before a rung is lowered; the next reading shows whether that was enough.
+      scheduler.emptyHostTier(nowMs);
+      this.emptiedAtReading = this.live.readAtMs;
+      return false;
+    }
+    if (this.emptiedAtReading === this.live.readAtMs) return false;
     if (scheduler.inFlightCount > 0 && this.rungs.wantsMove(input)) return true;
     this.rungCheckAtMs = nowMs + RUNG_CHECK_MS;
     if (scheduler.inFlightCount > 0) return false;
@@ -221,9 +256,19 @@ export class OverlapLoop {
     return true;
   }
 
+  /** A climb would be granted if the host tier gave its memory back. */
+  private holdsGrowth(input: RungInput, canGrow: boolean): boolean {
+    const { heldBytes } = this.scheduler.hostPrefix;
+    if (canGrow || heldBytes === 0 || !this.isOneMemory) return false;
+    return this.rungs.canClimb({ ...input, headroomBytes: input.headroomBytes + heldBytes });
+  }
+
   private rungInput(nowMs: number): RungInput {
     const { scheduler } = this;
-    const { headroomBytes, pressureLevel } = this.live;
+    const { pressureLevel } = this.live;
+    // What was saved since the reading is charged, or a climb and the tier would both take the same bytes.
+    const { heldBytes, freshBytes } = this.isOneMemory ? scheduler.hostPrefix : { heldBytes: 0, freshBytes: 0 };
+    const headroomBytes = Math.max(0, this.live.headroomBytes - freshBytes);
     const cells = scheduler.cellCounts();
     return {
       nowMs,
@@ -234,6 +279,7 @@ export class OverlapLoop {
       isStalled: scheduler.isStalled,
       hasWork: scheduler.activeCount > 0,
       headroomBytes,
+      reclaimableBytes: heldBytes,
       pressureLevel,
     };
   }
@@ -286,7 +332,7 @@ export class OverlapLoop {
       this.writeGauges(startMs);
       return false;
     }
-    const at = batches.reserve(BATCH_RECORD_TYPE, plan.totalWords);
+    const at = batches.reserve(BATCH_RECORD_TYPE, plan.recordWords);
     // The ring holds eight of the largest records and two are in flight: no room means that the peer lost its place.
     if (at < 0) throw new Error('the batch ring is full with fewer records in flight than it holds');
     plan.encode(batches.payloadWords, at);
@@ -315,6 +361,7 @@ export class OverlapLoop {
       runningRequests: scheduler.runningCount,
       waitingRequests: scheduler.waitingCount,
       ...scheduler.counters,
+      hostPrefixBudgetBytes: scheduler.hostPrefix.budgetBytes,
       liveHeadroomBytes: this.live.headroomBytes,
       foreseenHeadroomBytes: this.rungs.foreseenBytes(this.live.headroomBytes),
       lastScheduleMicros: this.lastScheduleMicros,

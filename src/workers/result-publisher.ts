@@ -16,6 +16,13 @@ export class Stopped extends Error {
   }
 }
 
+/** What a record's copies to and from the host tier came to. */
+export interface StepCopies {
+  /** Slots that could not be saved or restored. */
+  readonly failed: readonly number[];
+  readonly copyMicros: number;
+}
+
 /** The forward worker's outgoing ends: results to the overlap worker, tokens and notices to main. A full ring is waited for. */
 export class ResultPublisher {
   private readonly control: Int32Array;
@@ -44,8 +51,8 @@ export class ResultPublisher {
   }
 
   /** One step's output (step-output.ts), to both readers. The overlap worker first: the next plan waits for it. */
-  step(output: Int32Array, stepId: number, epoch: number, stepMicros: number): void {
-    this.stepResult(output, stepId, epoch, stepMicros);
+  step(output: Int32Array, stepId: number, epoch: number, stepMicros: number, copies: StepCopies): void {
+    this.stepResult(output, stepId, epoch, stepMicros, copies);
     if (output[STEP_OUT.sampleCount] > 0) this.stepTokens(output);
   }
 
@@ -65,9 +72,16 @@ export class ResultPublisher {
     this.overlapBell.ring();
   }
 
-  private stepResult(output: Int32Array, stepId: number, epoch: number, stepMicros: number): void {
+  private stepResult(
+    output: Int32Array,
+    stepId: number,
+    epoch: number,
+    stepMicros: number,
+    { failed, copyMicros }: StepCopies,
+  ): void {
     const count = output[STEP_OUT.sampleCount];
-    const length = RESULT_HEADER_WORDS + count * RESULT_SAMPLE_WORDS;
+    const failedAt = RESULT_HEADER_WORDS + count * RESULT_SAMPLE_WORDS;
+    const length = failedAt + failed.length;
     const at = this.reserve(this.results, RESULT_TYPE.step, length, this.overlapBell);
     const words = this.results.payloadWords;
     words[at + RESULT.stepId] = stepId;
@@ -79,7 +93,9 @@ export class ResultPublisher {
     words[at + RESULT.kvUsedTokens] = output[STEP_OUT.kvUsedTokens];
     words[at + RESULT.contextTokens] = 0;
     words[at + RESULT.rung] = 0;
-    words[at + RESULT.rung + 1] = 0;
+    words[at + RESULT.failedCopies] = failed.length;
+    words[at + RESULT.copyMicros] = copyMicros;
+    for (let i = 0; i < failed.length; i++) words[at + failedAt + i] = failed[i];
     for (let i = 0; i < count; i++) {
       const from = STEP_OUT_HEADER_WORDS + i * SAMPLE_WORDS;
       const to = at + RESULT_HEADER_WORDS + i * RESULT_SAMPLE_WORDS;

@@ -27,6 +27,7 @@ import {
 import { FINISH_CODE, NOTICE_KIND } from '../../src/shared/token-wire.js';
 import { FakeEngine } from '../../src/workers/fake-engine.js';
 import type { FakeEngineOptions } from '../../src/workers/fake-options.js';
+import { PrefixStore } from '../../src/workers/prefix-store.js';
 
 export const GREEDY: SamplingParams = { ...GREEDY_SAMPLING, maxTokens: 16, ignoreEos: false };
 
@@ -58,9 +59,12 @@ export interface Outcome {
 export class SchedulerHarness {
   readonly scheduler: Scheduler;
   readonly engine: FakeEngine;
+  readonly prefixes: PrefixStore;
   readonly outcomes = new Map<number, Outcome>();
   /** Ops of every record so far: [kind, sequence, destination, from, to]. */
   readonly ops: number[][] = [];
+  /** Saves and restores that did not come off. */
+  failedCopies = 0;
   nowMs = 0;
   private readonly records: Int32Array[] = [];
   private readonly output: Int32Array;
@@ -74,6 +78,7 @@ export class SchedulerHarness {
     const limits = { ...given, cellsMax: given.cellsMax === LIMITS.cellsMax ? given.cells : given.cellsMax };
     this.limits = limits;
     this.engine = new FakeEngine({ canTrim: limits.canTrim, ...fake });
+    this.prefixes = new PrefixStore(this.engine);
     this.engine.loadModel({ path: '', gpuLayers: 0, devices: [], useMmap: false, useMlock: false });
     this.spec = {
       layout: limits.layout,
@@ -127,7 +132,7 @@ export class SchedulerHarness {
   plan(): boolean {
     if (!this.scheduler.schedule(this.nowMs)) return false;
     const { plan } = this.scheduler;
-    const record = new Int32Array(plan.totalWords);
+    const record = new Int32Array(plan.recordWords);
     plan.encode(record, 0);
     this.scheduler.sent();
     this.records.push(record);
@@ -148,7 +153,11 @@ export class SchedulerHarness {
     const hasWork = record[BATCH_HEADER.segmentCount] > 0 || record[BATCH_HEADER.opCount] > 0;
     const isStale = record[BATCH_HEADER.epoch] !== this.epoch;
     if (hasWork && isStale) output[STEP_OUT.status] = STEP_STATUS.invalidRecord;
-    else if (hasWork) this.engine.step(record, 0, output);
+    const tierAt = record[BATCH_HEADER.totalWords];
+    this.prefixes.beforeStep(record, tierAt, record.length, !isStale);
+    if (hasWork && !isStale) this.engine.step(record, 0, output);
+    const isDone = !isStale && output[STEP_OUT.status] === STEP_STATUS.ok;
+    this.prefixes.afterStep(record, tierAt, record.length, isDone);
     if (output[STEP_OUT.status] !== STEP_STATUS.ok) output[STEP_OUT.sampleCount] = 0;
     this.takeTokens();
     this.scheduler.applyResult(this.result(record), 0);
@@ -187,7 +196,12 @@ export class SchedulerHarness {
   private result(record: Int32Array): Int32Array {
     const { output } = this;
     const count = output[STEP_OUT.sampleCount];
-    const words = new Int32Array(RESULT_HEADER_WORDS + count * RESULT_SAMPLE_WORDS);
+    const { failed } = this.prefixes;
+    const failedAt = RESULT_HEADER_WORDS + count * RESULT_SAMPLE_WORDS;
+    const words = new Int32Array(failedAt + failed.length);
+    words.set(failed, failedAt);
+    this.failedCopies += failed.length;
+    words[RESULT.failedCopies] = failed.length;
     words[RESULT.stepId] = record[BATCH_HEADER.stepId];
     words[RESULT.status] = output[STEP_OUT.status];
     words[RESULT.sampleCount] = count;
@@ -212,8 +226,9 @@ export class SchedulerHarness {
   }
 
   private takeNotices(record: Int32Array): void {
-    let at = record.length - record[BATCH_HEADER.noticeCount] * NOTICE_WORDS;
-    for (; at < record.length; at += NOTICE_WORDS) {
+    const end = record[BATCH_HEADER.totalWords];
+    let at = end - record[BATCH_HEADER.noticeCount] * NOTICE_WORDS;
+    for (; at < end; at += NOTICE_WORDS) {
       const [id, kind, a] = record.subarray(at, at + 3);
       const outcome = this.outcome(id);
       if (kind === NOTICE_KIND.started) outcome.cachedTokens = a;

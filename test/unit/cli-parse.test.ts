@@ -72,6 +72,7 @@ const EXAMPLES: Record<string, [text: string, key: ConfigKey, value: unknown]> =
   'context-length': ['32K', 'contextTokens', 32_768],
   'max-total-tokens': ['1m', 'maxTotalTokens', 1_048_576],
   'mem-fraction-static': ['0.85', 'memoryFraction', 0.85],
+  'host-prefix-cache': ['1.5GiB', 'hostPrefixCacheBytes', 1_610_612_736],
   'idle-release': ['2m', 'idleReleaseMs', 120_000],
   'idle-unload': ['1h', 'idleUnloadMs', 3_600_000],
   'kv-cache-dtype': ['q8_0', 'kvType', 'q8_0'],
@@ -115,6 +116,20 @@ t.test('auto and all', async (t) => {
   const words =
     '--max-running-requests auto --chunked-prefill-size auto --context-length auto --device auto --gpu-layers all';
   t.strictSame(changes(words), {});
+});
+
+t.test('sizes of memory', async (t) => {
+  for (const [text, bytes] of [
+    ['512m', 2 ** 29],
+    ['512MB', 2 ** 29],
+    ['1048576', 2 ** 20],
+    ['2GiB', 2 ** 31],
+  ] as const)
+    t.strictSame(changes(`--host-prefix-cache ${text}`), { hostPrefixCacheBytes: bytes });
+  t.strictSame(changes('--host-prefix-cache off'), {});
+  t.strictSame(changes('--host-prefix-cache auto'), { hostPrefixCacheBytes: 'auto' });
+  t.match(usage('--host-prefix-cache much'), /allowed: auto, off or bytes/);
+  t.match(usage('--cache-ram 8192'), /--host-prefix-cache/);
 });
 
 t.test('a key may be given several times', async (t) => {

@@ -7,6 +7,8 @@ import { STEP_STATUS } from '../../src/shared/step-output.js';
 import { fakeCompletion } from '../../src/workers/fake-tokens.js';
 import { LIMITS, SchedulerHarness } from '../support/scheduler-harness.js';
 
+const CELL_BYTES = 100;
+
 /** A prompt of a few shared openings, so that prefixes meet, fork and repeat. */
 const prompt = fc
   .tuple(
@@ -21,6 +23,7 @@ type Action =
   /** The next turn of a conversation: an earlier prompt, its answer so far, and more. */
   | { kind: 'goOn'; which: number; maxTokens: number }
   | { kind: 'cancel'; which: number }
+  | { kind: 'budget'; bytes: number }
   | { kind: 'plan' }
   | { kind: 'run' };
 
@@ -45,6 +48,10 @@ const action: fc.Arbitrary<Action> = fc.oneof(
     }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('cancel' as const), which: fc.nat(20) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('budget' as const), bytes: fc.constantFrom(0, 30_000, 100_000) }),
+  },
   { weight: 5, arbitrary: fc.constant({ kind: 'plan' as const }) },
   { weight: 5, arbitrary: fc.constant({ kind: 'run' as const }) },
 );
@@ -55,6 +62,8 @@ const world = fc.record({
   sequences: fc.integer({ min: 1, max: 5 }),
   cells: fc.constantFrom(256, 512),
   chunkTokens: fc.constantFrom(16, 64),
+  hostBytes: fc.constantFrom(0, 30_000, 1e9),
+  failedCopies: fc.uniqueArray(fc.integer({ min: 1, max: 12 }), { maxLength: 4 }),
   failures: fc.uniqueArray(fc.integer({ min: 1, max: 60 }), { maxLength: 3 }),
   actions: fc.array(action, { minLength: 30, maxLength: 150, size: 'max' }),
 });
@@ -62,7 +71,16 @@ const world = fc.record({
 t.test(
   'every request gets the tokens it would get alone, whatever runs, ends, fails or is taken from it',
   async (t) => {
-    const seen = { preemptions: 0, evictions: 0, hits: 0, copies: 0 };
+    const seen = {
+      preemptions: 0,
+      evictions: 0,
+      hits: 0,
+      copies: 0,
+      saves: 0,
+      hostHits: 0,
+      hostEvictions: 0,
+      failedCopies: 0,
+    };
     fc.assert(
       fc.property(world, (w) => {
         const limits = {
@@ -72,6 +90,7 @@ t.test(
           sequences: w.sequences,
           runningCap: w.sequences,
           cells: w.cells,
+          cellBytes: CELL_BYTES,
           contextTokens: 256,
           chunkTokens: w.chunkTokens,
           batchTokens: 80,
@@ -80,9 +99,12 @@ t.test(
         const ends = { endOfGenerationProbability: 0.03 };
         const harness = new SchedulerHarness(limits, {
           ...ends,
+          failSave: w.failedCopies.filter((call) => call % 2 === 0),
+          failRestore: w.failedCopies.filter((call) => call % 2 === 1),
           // A step of the same request may fail twice, not three times: the third would rightly end it.
           failAtStep: w.failures.slice(0, 2).map((step) => ({ step, status: STEP_STATUS.failed })),
         });
+        harness.scheduler.setHostPrefixBudget(w.hostBytes, 0);
         const submitted: { prompt: number[]; maxTokens: number }[] = [];
         const cancelled = new Set<number>();
         for (const a of w.actions) {
@@ -103,6 +125,8 @@ t.test(
             const id = (a.which % submitted.length) + 1;
             if (harness.outcome(id).end === '') cancelled.add(id);
             harness.scheduler.cancel(id);
+          } else if (a.kind === 'budget') {
+            harness.scheduler.setHostPrefixBudget(a.bytes, harness.nowMs);
           } else if (a.kind === 'plan' && harness.recordsInFlight < 2) harness.plan();
           else if (a.kind === 'run') harness.run();
         }
@@ -123,9 +147,17 @@ t.test(
         if (harness.scheduler.activeCount !== 0) throw new Error('a request was left behind');
         const { used, cached } = harness.scheduler.cellCounts();
         if (used !== cached) throw new Error('cells are held by nobody');
+        const { slots, heldBytes, budgetBytes } = harness.scheduler.hostPrefix;
+        if (String(slots) !== String(harness.prefixes.slots))
+          throw new Error(`saved are ${harness.prefixes.slots}, in the books ${slots}`);
+        if (heldBytes > budgetBytes) throw new Error(`the host tier holds ${heldBytes} of ${budgetBytes} bytes`);
         const { counters } = harness.scheduler;
         seen.preemptions += counters.preemptions;
         seen.evictions += counters.evictions;
+        seen.saves += counters.hostPrefixSaves;
+        seen.hostHits += counters.hostPrefixHits;
+        seen.hostEvictions += counters.hostPrefixEvictions;
+        seen.failedCopies += harness.failedCopies;
         seen.hits += counters.prefixHitTokens;
         seen.copies += harness.ops.filter(([kind]) => kind === OP_KIND.copy).length;
       }),

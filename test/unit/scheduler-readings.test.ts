@@ -49,7 +49,7 @@ t.test('growth that exceeds the headroom is not asked for while something runs',
 
 type Action =
   | { kind: 'submit'; length: number; opening: number; maxTokens: number }
-  | { kind: 'reading'; headroomBytes: number; canGrow: boolean }
+  | { kind: 'reading'; headroomBytes: number; canGrow: boolean; tierHoldsGrowth: boolean }
   | { kind: 'move'; share: number }
   | { kind: 'plan' }
   | { kind: 'run' }
@@ -71,6 +71,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
       kind: fc.constant('reading' as const),
       headroomBytes: fc.constantFrom(0, 50 * CELL_BYTES, 400 * CELL_BYTES, 1e12),
       canGrow: fc.boolean(),
+      tierHoldsGrowth: fc.boolean(),
     }),
   },
   {
@@ -112,7 +113,7 @@ function untilAllEnd(harness: SchedulerHarness): number {
 }
 
 t.test('any readings and requests: something runs, something is freed, or the wait has its bound', async (t) => {
-  const seen = { length: 0, insufficientMemory: 0, evictions: 0, moves: 0 };
+  const seen = { length: 0, insufficientMemory: 0, evictions: 0, moves: 0, saves: 0, hostHits: 0 };
   fc.assert(
     fc.property(world, (w) => {
       const harness = new SchedulerHarness({
@@ -127,6 +128,7 @@ t.test('any readings and requests: something runs, something is freed, or the wa
         contextTokens: CONTEXT_TOKENS,
         startWords: startWordsMax(CONTEXT_TOKENS),
       });
+      harness.scheduler.setHostPrefixBudget(1e12, 0);
       const submitted: { prompt: number[]; maxTokens: number }[] = [];
       for (const a of w.actions) {
         if (a.kind === 'submit') {
@@ -138,6 +140,8 @@ t.test('any readings and requests: something runs, something is freed, or the wa
         } else if (a.kind === 'reading') {
           harness.scheduler.headroomBytes = a.headroomBytes;
           harness.scheduler.canGrow = a.canGrow;
+          harness.scheduler.tierHoldsGrowth = a.tierHoldsGrowth;
+          harness.scheduler.setHostPrefixBudget(a.headroomBytes / 2, harness.nowMs);
         } else if (a.kind === 'move' && harness.recordsInFlight === 0) {
           harness.moveContext(CELLS_MAX * a.share);
           seen.moves++;
@@ -159,6 +163,8 @@ t.test('any readings and requests: something runs, something is freed, or the wa
         if (JSON.stringify(tokens) !== JSON.stringify(expected)) throw new Error(`request ${i + 1}: ${tokens}`);
         seen[end]++;
       });
+      seen.saves += harness.scheduler.counters.hostPrefixSaves;
+      seen.hostHits += harness.scheduler.counters.hostPrefixHits;
       seen.evictions += harness.scheduler.counters.evictions;
     }),
     { numRuns: 400 },

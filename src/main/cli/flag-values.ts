@@ -21,6 +21,16 @@ export const readTokens: ReadValue = (text) => {
   return match ? Number(match[1]) * SIZE_FACTORS[match[2].toLowerCase()] : text;
 };
 
+const BYTES = /^(\d+(?:\.\d+)?)\s*(?:([kmgt])i?b?|b)?$/i;
+const BYTE_FACTORS: Record<string, number> = { '': 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40 };
+
+/** Bytes from 512MiB, 4g, 1048576; off is 0. Memory is sold in powers of two, whatever it is called. */
+export const readBytes: ReadValue = (text) => {
+  if (text.trim() === 'off') return 0;
+  const match = BYTES.exec(text.trim());
+  return match ? Math.round(Number(match[1]) * BYTE_FACTORS[(match[2] ?? '').toLowerCase()]) : text;
+};
+
 /** Milliseconds from 30 (seconds), 30s, 500ms, 5m, 1h. */
 export const readTimeMs: ReadValue = (text) => {
   const match = TIME.exec(text.trim());

@@ -9,6 +9,10 @@ const SCHEDULER_COUNTS: readonly SchedulerGauge[] = [
   'preemptions',
   'prefixHitTokens',
   'prefixLookupTokens',
+  'hostPrefixSaves',
+  'hostPrefixHits',
+  'hostPrefixHitTokens',
+  'hostPrefixEvictions',
 ];
 
 type DeviceValues = Readonly<Record<DeviceGauge, number>>;

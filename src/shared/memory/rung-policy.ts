@@ -16,6 +16,8 @@ export interface RungInput {
   isStalled: boolean;
   hasWork: boolean;
   headroomBytes: number;
+  /** Of this process, and given back before a rung is lowered: it counts where pressure is judged, not where memory is taken. Left out: none. */
+  reclaimableBytes?: number;
   /** 0 none, 1 warning, 2 critical. */
   pressureLevel: number;
 }
@@ -123,12 +125,19 @@ export class RungPolicy {
    */
   rescue(input: RungInput, busyMs: number): RungMove | null {
     this.noteReading(input);
-    if (input.rung === RUNG_NONE || busyMs < GIVE_UP_LEAST_MS || !this.isCritical(input, busyMs)) return null;
+    // Nothing can be reclaimed before the step is over.
+    const isCritical = this.isCritical({ ...input, reclaimableBytes: 0 }, busyMs);
+    if (input.rung === RUNG_NONE || busyMs < GIVE_UP_LEAST_MS || !isCritical) return null;
     if (!this.limits.isSharedMemory || input.nowMs - this.lastMoveMs < CRITICAL_COOL_DOWN_MS) return null;
     const move = this.down(input);
     this.freshGrowthBytes = 0;
     this.noteMove(input.nowMs);
     return { ...move, copyBytes: 0 };
+  }
+
+  /** Headroom was short at the last reading, or will be in a moment. */
+  get isPressed(): boolean {
+    return this.pressedSinceMs !== null;
   }
 
   /** Headroom that is left in a moment if it goes on falling as it does. */
@@ -163,9 +172,11 @@ export class RungPolicy {
     return Math.max(headroomBytes - takenBytes - this.limits.marginBytes * COPY_MARGIN_SHARE, 0);
   }
 
-  private noteReading({ nowMs, headroomBytes, pressureLevel }: RungInput): void {
-    this.trend.note(nowMs, headroomBytes);
-    const isPressed = pressureLevel >= 2 || this.foreseenBytes(headroomBytes) < this.limits.marginBytes / 2;
+  private noteReading(input: RungInput): void {
+    const { nowMs, pressureLevel } = input;
+    const roomBytes = roomBytesOf(input);
+    this.trend.note(nowMs, roomBytes);
+    const isPressed = pressureLevel >= 2 || this.foreseenBytes(roomBytes) < this.limits.marginBytes / 2;
     if (isPressed) {
       this.pressedSinceMs ??= nowMs;
       this.lastPressedMs = nowMs;
@@ -175,13 +186,14 @@ export class RungPolicy {
   }
 
   /** Half of the margin is there still, and will not be. */
-  private isForeseen({ headroomBytes }: RungInput): boolean {
+  private isForeseen(input: RungInput): boolean {
     const leastBytes = this.limits.marginBytes / 2;
-    return headroomBytes >= leastBytes && this.foreseenBytes(headroomBytes) < leastBytes;
+    const roomBytes = roomBytesOf(input);
+    return roomBytes >= leastBytes && this.foreseenBytes(roomBytes) < leastBytes;
   }
 
-  private isCritical({ headroomBytes }: RungInput, busyMs: number): boolean {
-    const leftBytes = headroomBytes - this.trend.fallBytes(busyMs + RESCUE_MS);
+  private isCritical(input: RungInput, busyMs: number): boolean {
+    const leftBytes = roomBytesOf(input) - this.trend.fallBytes(busyMs + RESCUE_MS);
     return leftBytes < this.limits.marginBytes * CRITICAL_MARGIN_SHARE;
   }
 
@@ -262,4 +274,8 @@ export class RungPolicy {
     const index = this.limits.rungs.findIndex((rung) => rung.cells >= cells);
     return index < 0 ? this.limits.rungs.length - 1 : index;
   }
+}
+
+function roomBytesOf({ headroomBytes, reclaimableBytes = 0 }: RungInput): number {
+  return headroomBytes + reclaimableBytes;
 }

@@ -2,6 +2,8 @@ import {
   BATCH_HEADER,
   BATCH_HEADER_WORDS,
   NOTICE_WORDS,
+  OP,
+  OP_KIND,
   OP_WORDS,
   PLACEHOLDER,
   SEGMENT,
@@ -11,6 +13,7 @@ import {
 import { RECORD_NOTICES_MAX } from '../pipeline-buffers.js';
 import { SAMPLING } from '../sampling-wire.js';
 import type { Request } from './request.js';
+import { TierOps } from './tier-ops.js';
 
 /** Words that grow once and are reused for every step: planning allocates nothing a token. */
 class WordList {
@@ -38,6 +41,14 @@ class WordList {
   }
 }
 
+/** A prefix on its way from the host tier. */
+export interface Restore {
+  request: Request;
+  slot: number;
+  /** Tokens of the slot; the prompt goes on from `request.computedCount`. */
+  count: number;
+}
+
 /** One step being planned: what goes into one batch record (batch-wire.ts). Reused from step to step. */
 export class BatchPlan {
   stepId = 0;
@@ -48,6 +59,9 @@ export class BatchPlan {
   readonly requests: Request[] = [];
   decodes = 0;
   promptTokens = 0;
+  /** Requests whose prefix comes from the host tier with this record; they have no segment in it. */
+  readonly restores: Restore[] = [];
+  readonly tier = new TierOps();
   private readonly ops = new WordList(64 * OP_WORDS);
   private readonly starts = new WordList(1024);
   private readonly segments = new WordList(64 * SEGMENT_WORDS);
@@ -61,6 +75,7 @@ export class BatchPlan {
     this.threads = 0;
     this.startCount = 0;
     this.requests.length = 0;
+    this.restores.length = 0;
     this.decodes = 0;
     this.promptTokens = 0;
     this.starts.clear();
@@ -71,6 +86,7 @@ export class BatchPlan {
   /** Ops and notices outlive `begin`: what ended between two steps rides in the next record. Notices over the limit wait. */
   sent(): void {
     this.ops.clear();
+    this.tier.sent();
     const sentWords = this.noticeWords;
     this.notices.words.copyWithin(0, sentWords, this.notices.length);
     this.notices.length -= sentWords;
@@ -86,7 +102,7 @@ export class BatchPlan {
   }
 
   get hasWork(): boolean {
-    return this.segments.length > 0;
+    return this.segments.length > 0 || this.restores.length > 0;
   }
 
   get hasNotices(): boolean {
@@ -106,6 +122,17 @@ export class BatchPlan {
     words[at + 2] = destination;
     words[at + 3] = from;
     words[at + 4] = to;
+  }
+
+  /** An operation planned so far changes the cells of `sequence`: before the record they are not what they will be. */
+  changesCells(sequence: number): boolean {
+    const { words, length } = this.ops;
+    for (let at = 0; at < length; at += OP_WORDS) {
+      const kind = words[at + OP.kind];
+      const changed = words[at + (kind === OP_KIND.copy ? OP.destination : OP.sequence)];
+      if (kind !== OP_KIND.stop && changed === sequence) return true;
+    }
+    return false;
   }
 
   /** Binds a request to its sequence, with the history its penalties need. */
@@ -158,6 +185,11 @@ export class BatchPlan {
     words[at + 3] = b;
   }
 
+  /** Words to reserve: those of the record, and the tier's operations behind it. */
+  get recordWords(): number {
+    return this.totalWords + this.tier.words;
+  }
+
   /** Words of the record. */
   get totalWords(): number {
     return (
@@ -197,7 +229,7 @@ export class BatchPlan {
     return tokensAt + tokenCount;
   }
 
-  /** Writes the record, `totalWords` long, into `words` from `at`. */
+  /** Writes the record and what follows it, `recordWords` long, into `words` from `at`. */
   encode(words: Int32Array, at: number): void {
     words.fill(0, at, at + BATCH_HEADER_WORDS);
     words[at + BATCH_HEADER.stepId] = this.stepId;
@@ -216,6 +248,7 @@ export class BatchPlan {
     to = this.encodeSegments(words, to);
     to = copy(this.notices.words, this.noticeWords, words, to);
     if (to !== at + this.totalWords) throw new Error('a batch record is not as long as it was announced');
+    this.tier.encode(words, to);
   }
 }
 

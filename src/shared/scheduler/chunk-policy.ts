@@ -12,7 +12,7 @@ export class StepTimes {
   /** Microseconds of a step with decodes alone; 0: not measured yet. */
   private decodeMicros = 0;
   /** Microseconds that one more prompt token adds to a step; 0: not measured yet. */
-  private promptTokenMicros = 0;
+  promptTokenMicros = 0;
 
   /** One step's duration, and what it did. */
   record(stepMicros: number, decodes: number, promptTokens: number): void {

@@ -5,8 +5,23 @@ export interface SchedulerCounters {
   preemptions: number;
   prefixHitTokens: number;
   prefixLookupTokens: number;
+  /** Evicted prefixes that were saved in host memory, came back from there, and were given up there. */
+  hostPrefixSaves: number;
+  hostPrefixHits: number;
+  hostPrefixHitTokens: number;
+  hostPrefixEvictions: number;
 }
 
 export function newCounters(): SchedulerCounters {
-  return { evictions: 0, evictedTokens: 0, preemptions: 0, prefixHitTokens: 0, prefixLookupTokens: 0 };
+  return {
+    evictions: 0,
+    evictedTokens: 0,
+    preemptions: 0,
+    prefixHitTokens: 0,
+    prefixLookupTokens: 0,
+    hostPrefixSaves: 0,
+    hostPrefixHits: 0,
+    hostPrefixHitTokens: 0,
+    hostPrefixEvictions: 0,
+  };
 }

@@ -12,7 +12,7 @@ export function splitPrefills(running: readonly Request[], chunkTokens: number):
   const short: Request[] = [];
   const long: Request[] = [];
   for (const request of running) {
-    if (request.isDecoding || request.remaining === 0) continue;
+    if (request.isRestoring || request.isDecoding || request.remaining === 0) continue;
     (request.remaining > chunkTokens ? long : short).push(request);
   }
   short.sort((a, b) => a.spec.priority - b.spec.priority || a.id - b.id);

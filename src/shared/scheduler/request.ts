@@ -38,6 +38,8 @@ export class Request {
   ended = false;
   /** Its sequence has no sampler yet: the next record with a segment of it must carry its start. */
   needsStart = false;
+  /** Its prefix is on its way from the host tier: nothing of it is computed, and nobody copies from it, before the record comes back. */
+  isRestoring = false;
   /** Main was told that it left the queue. */
   announced = false;
   /** Order of the last prefill chunk: the longest-unserved long prompt goes first. */
@@ -106,6 +108,7 @@ export class Request {
   /** Gives up its cells and placeholders: it will be computed again from its known tokens. */
   forgetCells(): void {
     this.sequence = NO_SEQUENCE;
+    this.isRestoring = false;
     this.computedCount = 0;
     this.tokenCount = this.knownCount;
   }

@@ -2,9 +2,10 @@ import { OP_KIND } from '../batch-wire.js';
 import { RESULT, RESULT_HEADER_WORDS, RESULT_SAMPLE, RESULT_SAMPLE_WORDS } from '../result-wire.js';
 import { SAMPLE_FLAGS_DONE, STEP_STATUS } from '../step-output.js';
 import { FINISH_CODE } from '../token-wire.js';
-import { BatchPlan } from './batch-plan.js';
+import { BatchPlan, type Restore } from './batch-plan.js';
 import { StepTimes } from './chunk-policy.js';
 import { newCounters } from './counters.js';
+import { HostTier } from './host-tier.js';
 import { assertLimits, type SchedulerLimits } from './limits.js';
 import { Request, type RequestSpec } from './request.js';
 import { RequestBook } from './request-book.js';
@@ -24,6 +25,9 @@ interface Step {
   requests: Request[];
   decodes: number;
   promptTokens: number;
+  /** Of the host tier: what comes back to requests, and slots that are saved. */
+  restores: Restore[];
+  saves: number[];
 }
 
 /**
@@ -39,6 +43,7 @@ export class Scheduler {
   readonly counters = newCounters();
   private readonly book = new RequestBook(this.plan);
   private readonly inFlight: Step[] = [];
+  private readonly tier: HostTier;
   private pool: SequencePool;
   private planner: StepPlanner;
   private stepId = 0;
@@ -50,7 +55,8 @@ export class Scheduler {
     private epoch: number,
   ) {
     assertLimits(limits);
-    this.pool = new SequencePool(limits, this.plan, this.counters);
+    this.tier = new HostTier(limits.cellBytes, this.plan.tier, this.counters);
+    this.pool = new SequencePool(limits, this.plan, this.counters, this.tier);
     this.planner = this.newPlanner();
   }
 
@@ -114,23 +120,31 @@ export class Scheduler {
     this.pool.nowMs = nowMs;
     this.pool.wantedCells = 0;
     for (const request of this.book.overdue()) this.finish(request, FINISH_CODE.insufficientMemory);
+    this.tier.shrink(nowMs);
     if (this.hasContext) {
+      this.tier.promptTokenMicros = this.times.promptTokenMicros;
+      // Where nobody waits for a next token, a copy that is worth it may take its time.
+      const isAlone = !this.book.running.some((request) => request.isDecoding);
+      this.tier.copyBudgetMicros = isAlone ? Number.POSITIVE_INFINITY : this.limits.targetItlMicros;
       this.planner.fill(this.inFlight.length === 0);
       this.breakStall(nowMs);
     }
-    return this.plan.hasWork || this.plan.hasNotices;
+    return this.plan.hasWork || this.plan.hasNotices || this.plan.tier.words > 0;
   }
 
   /** The planned record is on its way. */
   sent(): void {
     const { plan } = this;
-    for (const request of plan.requests) request.pendingSteps++;
+    const requests = [...plan.requests, ...plan.restores.map(({ request }) => request)];
+    for (const request of requests) request.pendingSteps++;
     this.inFlight.push({
       stepId: plan.stepId,
       epoch: plan.epoch,
-      requests: plan.requests.slice(),
+      requests,
       decodes: plan.decodes,
       promptTokens: plan.promptTokens,
+      restores: plan.restores.slice(),
+      saves: plan.tier.saves(),
     });
     this.stepId = (this.stepId + 1) | 0;
     plan.sent();
@@ -143,8 +157,10 @@ export class Scheduler {
     if (!step || step.stepId !== stepId)
       throw new Error(`result of step ${stepId}, expected ${step?.stepId ?? 'none'}`);
     for (const request of step.requests) request.pendingSteps--;
+    this.applyCopies(step, words, at);
     if (words[at + RESULT.status] === STEP_STATUS.ok) {
-      this.times.record(words[at + RESULT.stepMicros], step.decodes, step.promptTokens);
+      const micros = words[at + RESULT.stepMicros] - words[at + RESULT.copyMicros];
+      this.times.record(micros, step.decodes, step.promptTokens);
       const count = words[at + RESULT.sampleCount];
       for (let i = 0; i < count; i++) this.applySample(words, at + RESULT_HEADER_WORDS + i * RESULT_SAMPLE_WORDS);
       for (const request of step.requests) request.failures = 0;
@@ -165,6 +181,32 @@ export class Scheduler {
     this.pool.headroomBytes = value;
   }
 
+  /** A larger context could be made if the host tier gave its memory back. */
+  set tierHoldsGrowth(value: boolean) {
+    this.pool.tierHoldsGrowth = value;
+  }
+
+  /** A reading of memory was taken. */
+  readingTaken(): void {
+    this.tier.readingTaken();
+  }
+
+  /** What the host tier may hold; what is above goes with the next record. */
+  setHostPrefixBudget(bytes: number, nowMs: number): void {
+    this.tier.setBudget(bytes, nowMs);
+  }
+
+  /** Memory is short: the host tier is emptied with the next record. */
+  emptyHostTier(nowMs: number): void {
+    this.tier.giveWay(nowMs);
+  }
+
+  /** What the host tier holds by its books, how much of that the last reading does not show, and what it may hold. */
+  get hostPrefix(): { slots: number[]; heldBytes: number; freshBytes: number; budgetBytes: number } {
+    const { slots, heldBytes, freshBytes, budgetBytes } = this.tier;
+    return { slots, heldBytes, freshBytes, budgetBytes };
+  }
+
   /** Cells that the last plan would have liked to have; 0: those there are will do. */
   get wantedCells(): number {
     return this.pool.wantedCells;
@@ -177,6 +219,7 @@ export class Scheduler {
   leaveContext(cells: number, budgetTokens: number): number[] {
     if (this.inFlight.length > 0) throw new Error('a context is left while steps are in flight');
     this.hasContext = false;
+    this.tier.holdBack(this.pool.nowMs);
     // What had to be removed from the old context is simply not carried over.
     this.plan.dropOps();
     return this.pool.sequencesToKeep(cells, budgetTokens);
@@ -197,6 +240,7 @@ export class Scheduler {
   /** No context stands, and none will for a while: what ran waits in the queue, where its time is bounded. */
   putAway(): void {
     this.loseContext(null);
+    this.tier.clear();
   }
 
   /** A new context stands, empty: everything that had cells is computed again. */
@@ -211,7 +255,7 @@ export class Scheduler {
     const before = this.pool;
     this.limits = limits;
     this.epoch = epoch;
-    this.pool = new SequencePool(limits, this.plan, this.counters);
+    this.pool = new SequencePool(limits, this.plan, this.counters, this.tier);
     this.pool.nowMs = before.nowMs;
     this.pool.headroomBytes = before.headroomBytes;
     this.planner = this.newPlanner();
@@ -220,6 +264,19 @@ export class Scheduler {
 
   private newPlanner(): StepPlanner {
     return new StepPlanner(this.limits, this.plan, this.book, this.pool, this.times, this.counters);
+  }
+
+  /** What a step did for the host tier: before its samples, because a request may be over, and its sequence must be as it is. */
+  private applyCopies({ saves, restores }: Step, words: Int32Array, at: number): void {
+    if (saves.length === 0 && restores.length === 0) return;
+    const isDone = words[at + RESULT.status] === STEP_STATUS.ok;
+    const failedAt = at + RESULT_HEADER_WORDS + words[at + RESULT.sampleCount] * RESULT_SAMPLE_WORDS;
+    const failed = words.subarray(failedAt, failedAt + words[at + RESULT.failedCopies]);
+    const tokens = saves.reduce((sum, slot) => sum + this.tier.tokensOf(slot), 0);
+    const restoredTokens = restores.reduce((sum, { count }) => sum + count, 0);
+    if (failed.length === 0) this.tier.copied(tokens + restoredTokens, words[at + RESULT.copyMicros]);
+    for (const slot of saves) this.tier.saveEnded(slot, isDone && !failed.includes(slot));
+    for (const restore of restores) this.planner.restored(restore, isDone && !failed.includes(restore.slot));
   }
 
   private applySample(words: Int32Array, at: number): void {

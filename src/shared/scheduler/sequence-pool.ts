@@ -4,6 +4,7 @@ import { cachedBesideTile } from './attention-tiles.js';
 import type { BatchPlan } from './batch-plan.js';
 import { CellAccounting } from './cell-accounting.js';
 import type { SchedulerCounters } from './counters.js';
+import type { HostTier, SavedMatch } from './host-tier.js';
 import type { SchedulerLimits } from './limits.js';
 import type { Request } from './request.js';
 import { commonPrefix, type PrefixMatch, type Sequence, SequenceTable } from './sequence-table.js';
@@ -27,6 +28,7 @@ export class SequencePool {
     private readonly limits: SchedulerLimits,
     private readonly plan: BatchPlan,
     private readonly counters: SchedulerCounters,
+    readonly tier: HostTier,
   ) {
     this.table = new SequenceTable(limits.sequences);
     this.cells = new CellAccounting(limits.layout, limits.cells, limits.sequences);
@@ -42,13 +44,18 @@ export class SequencePool {
   headroomBytes = Number.POSITIVE_INFINITY;
   /** A larger context may be made, and nothing speaks against it now. */
   canGrow = false;
+  /** It may not, but could if the host tier gave its memory back. */
+  tierHoldsGrowth = false;
   /** Cells (of the pool, or of a stream) that this plan would have liked to have; 0: those there are will do. */
   wantedCells = 0;
 
   /** Asks for a context with `count` cells more, of the pool or of each stream. Returns whether there is hope for one. */
   wantMore(count: number): boolean {
     const { cells, cellsMax } = this.limits;
-    if (!this.canGrow || cells >= cellsMax) return false;
+    if (cells >= cellsMax) return false;
+    // Cells serve running requests, saved prefixes only those that may come.
+    if (this.tierHoldsGrowth) this.tier.giveWay(this.nowMs);
+    if (!this.canGrow) return false;
     this.wantedCells = Math.max(this.wantedCells, Math.min(cells + count + GROWTH_TOKENS, cellsMax));
     return true;
   }
@@ -104,13 +111,22 @@ export class SequencePool {
     return { sequence, count: cachedBesideTile(count, request.knownCount - count, tileTokens) };
   }
 
+  /** What the host tier has of the prompt, where that is enough more than what `match` offers. */
+  findSaved(request: Request, match: PrefixMatch | null): SavedMatch | null {
+    if (!this.limits.prefixCache || !this.limits.canTrim || !request.spec.usesPrefixCache) return null;
+    const { tokens, knownCount, spec } = request;
+    const found = this.tier.find(tokens, knownCount - 1, spec.cacheSalt, match?.count ?? 0);
+    if (!found || found.saved.tokens.length > this.limits.cells) return null;
+    const { saved, count } = found;
+    return { saved, count: cachedBesideTile(count, knownCount - count, this.limits.tileTokens) };
+  }
+
   /**
-   * Whether a running request is computing a prefix right now that `request` could take, longer than what `match` offers: then it waits
-   * for that prefill instead of doing it a second time.
+   * Whether a running request is computing a prefix right now that `request` could take, longer than the `cached` tokens that are there
+   * already: then it waits for that prefill instead of doing it a second time.
    */
-  isPrefixComing(request: Request, match: PrefixMatch | null, running: readonly Request[]): boolean {
+  isPrefixComing(request: Request, cached: number, running: readonly Request[]): boolean {
     if (!this.limits.prefixCache || !this.limits.canTrim || !request.spec.usesPrefixCache) return false;
-    const cached = match?.count ?? 0;
     for (const other of running) {
       if (other.spec.cacheSalt !== request.spec.cacheSalt || !other.spec.usesPrefixCache) continue;
       // Only prompts are waited for: their end is near and certain.
@@ -169,6 +185,25 @@ export class SequencePool {
     return cached;
   }
 
+  /** Empties `home` and gives it to `request`; the saved prefix comes into it with the plan being made. */
+  occupySaved(home: Sequence, match: SavedMatch, request: Request): void {
+    const { saved, count } = match;
+    if (saved.cacheSalt !== request.spec.cacheSalt) throw new Error('a saved prefix crossed its salt');
+    if (home.state === 'idle') this.evict(home);
+    const keeps = saved.tokens.length - count >= COPY_MIN_TOKENS;
+    this.tier.restore(match, home.id, keeps, this.nowMs);
+    this.cells.append(home.id, saved.tokens.length);
+    this.table.assign(home, request, this.nowMs);
+    if (!keeps) home.hits = saved.hits;
+  }
+
+  /** A saved prefix of `count` tokens was to come into the request's sequence: what is there and not the request's goes. */
+  trimRestored(request: Request, count: number, isRestored: boolean): void {
+    if (isRestored && count > request.computedCount)
+      this.plan.addOp(OP_KIND.remove, request.sequence, -1, request.computedCount, -1);
+    this.cells.truncate(request.sequence, request.computedCount);
+  }
+
   /** A request is over: its first `count` tokens stay as a cached prefix, where that is of use. */
   retire(request: Request, count: number): void {
     const sequence = this.sequenceOf(request);
@@ -213,6 +248,7 @@ export class SequencePool {
 
   private prepare(home: Sequence, match: PrefixMatch | null): number {
     if (match && match.sequence === home) {
+      this.saveIdle(home, home.cachedCount - match.count);
       if (match.count < home.cachedCount) this.plan.addOp(OP_KIND.remove, home.id, -1, match.count, -1);
       this.cells.truncate(home.id, match.count);
       return match.count;
@@ -243,8 +279,16 @@ export class SequencePool {
 
   private evict(sequence: Sequence): void {
     this.counters.evictions++;
-    this.counters.evictedTokens += this.cells.ownCells(sequence.id);
+    const own = this.cells.ownCells(sequence.id);
+    this.counters.evictedTokens += own;
+    this.saveIdle(sequence, own);
     this.release(sequence, OP_KIND.evict);
+  }
+
+  /** An idle sequence is about to lose `lost` tokens that no other has. Saves are made before the record's operations. */
+  private saveIdle(sequence: Sequence, lost: number): void {
+    if (!this.limits.canTrim || this.plan.changesCells(sequence.id)) return;
+    this.tier.save(sequence, sequence.cachedCount, lost, this.nowMs);
   }
 
   private release(sequence: Sequence, kind: number): void {

@@ -17,12 +17,17 @@ export class StandingGate {
     private readonly pool: SequencePool,
   ) {}
 
-  /** Whether `request`, which matched `match`, may start beside the running ones. Asks for growth and evicts as far as that decides. */
-  admits(request: Request, match: PrefixMatch | null, running: readonly Request[]): boolean {
+  /** Whether `request`, which matched `match` and takes `cells` cells, may start beside the running ones. Asks for growth and evicts as far as that decides. */
+  admits(
+    request: Request,
+    match: PrefixMatch | null,
+    running: readonly Request[],
+    cells = request.tokenCount + 1,
+  ): boolean {
     const { pool } = this;
     const isShared = this.limits.layout === 'shared';
     const heldCells = isShared ? (match?.count ?? 0) : 0;
-    const need = { newKvBytes: 0, transientBytes: 0, cells: request.tokenCount + 1 - heldCells };
+    const need = { newKvBytes: 0, transientBytes: 0, cells: cells - heldCells };
     const state = isShared ? this.poolState(match, running) : this.streamState(running);
     const plan: GatePlan = { bytes: 0, cells: this.limits.cells - heldCells };
     const decision = gate(need, state, plan);

@@ -1,9 +1,10 @@
 import { liveChunkTokens } from '../memory/live-chunk.js';
 import { NOTICE_KIND } from '../token-wire.js';
 import { inWholeTiles, withoutFragments } from './attention-tiles.js';
-import { type BatchPlan, startWordsOf } from './batch-plan.js';
+import { type BatchPlan, type Restore, startWordsOf } from './batch-plan.js';
 import type { StepTimes } from './chunk-policy.js';
 import type { SchedulerCounters } from './counters.js';
+import type { SavedMatch } from './host-tier.js';
 import type { SchedulerLimits } from './limits.js';
 import { splitPrefills } from './prefill-order.js';
 import type { Request } from './request.js';
@@ -36,7 +37,7 @@ export class StepPlanner {
 
   /** `isIdle`: nothing is in flight, so what cannot be planned now will not become possible by itself. */
   fill(isIdle: boolean): void {
-    for (const request of this.book.running) request.sharableCount = request.computedCount;
+    for (const request of this.book.running) request.sharableCount = request.isRestoring ? 0 : request.computedCount;
     this.planDecodes();
     this.planPrefills();
     const isStuck = isIdle && !this.plan.hasWork && this.book.running.length > 1 && this.pool.wantedCells === 0;
@@ -45,7 +46,7 @@ export class StepPlanner {
 
   private planDecodes(): void {
     for (const request of [...this.book.running]) {
-      if (request.phase !== 'running' || !request.isDecoding) continue;
+      if (request.phase !== 'running' || !request.isDecoding || request.isRestoring) continue;
       if (request.plannedOutputs >= request.spec.maxTokens) continue;
       if (this.plan.decodes >= this.limits.batchTokens) break;
       if (request.needsStart && !this.hasRoomForStart(request)) continue;
@@ -120,12 +121,15 @@ export class StepPlanner {
   private isBetterWhole(request: Request, budget: number): boolean {
     const isMostlyFull = this.plan.promptTokens > 0 && budget * 2 < this.chunkTokens;
     if (!isMostlyFull || this.limits.layout === 'shared' || request.tokenCount <= budget) return false;
-    const missing = request.tokenCount - (this.pool.findPrefix(request)?.count ?? 0);
+    const match = this.pool.findPrefix(request);
+    const cached = this.pool.findSaved(request, match)?.count ?? match?.count ?? 0;
+    const missing = request.tokenCount - cached;
     return missing > budget && missing <= this.chunkTokens;
   }
 
   /** Plans up to `budget` prompt tokens of a running request; returns how many. */
   private planChunk(request: Request, budget: number): number {
+    if (request.isRestoring) return 0;
     const known = Math.min(request.remaining, request.knownCount - request.computedCount);
     const { tileTokens } = this.limits;
     let count = withoutFragments(Math.min(known, budget), known, tileTokens);
@@ -166,7 +170,9 @@ export class StepPlanner {
     if (request.pendingSteps > 0) return 'deferred';
     if (!this.hasRoomForStart(request)) return 'no room';
     const match = this.pool.findPrefix(request);
-    if (this.pool.isPrefixComing(request, match, this.book.running)) return 'deferred';
+    const saved = this.pool.findSaved(request, match);
+    if (this.pool.isPrefixComing(request, saved?.count ?? match?.count ?? 0, this.book.running)) return 'deferred';
+    if (saved) return this.admitSaved(request, saved);
     if (!this.gate.admits(request, match, this.book.running)) return 'no room';
     const home = this.pool.chooseHome(match);
     if (!home) return 'no room';
@@ -175,6 +181,38 @@ export class StepPlanner {
     request.admit(home.id, cached, this.book.nextOrder());
     this.announce(request, cached);
     return 'admitted';
+  }
+
+  /** Gives a waiting request a sequence, into which its prefix comes from the host tier. It is computed from the next record on. */
+  private admitSaved(request: Request, match: SavedMatch): 'admitted' | 'no room' {
+    const { pool } = this;
+    pool.tier.pinned = match.saved;
+    try {
+      const cells = Math.max(request.tokenCount + 1, match.saved.tokens.length);
+      if (!this.gate.admits(request, null, this.book.running, cells)) return 'no room';
+      const home = pool.chooseHome(null);
+      if (!home) return 'no room';
+      pool.occupySaved(home, match, request);
+      this.book.run(request);
+      request.admit(home.id, match.count, this.book.nextOrder());
+      request.isRestoring = true;
+      request.sharableCount = 0;
+      this.plan.restores.push({ request, slot: match.saved.slot, count: match.saved.tokens.length });
+      return 'admitted';
+    } finally {
+      pool.tier.pinned = null;
+    }
+  }
+
+  /** The record that restores the request's prefix came back. Where that failed, its prompt is computed as if nothing had been there. */
+  restored({ request, slot, count }: Restore, isRestored: boolean): void {
+    if (!isRestored) this.pool.tier.restoreFailed(slot);
+    // Preempted, or its context is lost, meanwhile: it has begun anew, or it is over and has no cells.
+    if (!request.isRestoring || request.sequence < 0) return;
+    request.isRestoring = false;
+    if (!isRestored) request.computedCount = 0;
+    this.pool.trimRestored(request, count, isRestored);
+    if (request.phase === 'running') this.announce(request, request.computedCount);
   }
 
   /** One start of any size fits into a record; more only as far as there is room. */

@@ -1,0 +1,289 @@
+import { chooseEvictions, type IdlePrefix, prefixValue } from '../memory/eviction-order.js';
+import { TIER_COPIES_MAX, TIER_OP_KIND } from '../tier-wire.js';
+import type { SchedulerCounters } from './counters.js';
+import { commonPrefix, type Sequence } from './sequence-table.js';
+import type { TierOps } from './tier-ops.js';
+
+/** A shorter prefix is computed as fast as it is copied there and back, with the bookkeeping. Chosen: one small chunk. */
+export const TIER_MIN_TOKENS = 64;
+/** What a saved token takes beside its keys and values: position, sequence, and the state's own framing. Derived from the state's format, with room. */
+const NOTES_BYTES = 32;
+/** What a first copy is expected to do in a microsecond. Chosen: a fast machine's rate, because what is not tried is not measured. */
+const ASSUMED_COPY_BYTES_PER_MICRO = 10_000;
+/** A copy that is refused as too slow makes the next one a little likelier. Chosen: a rate that was measured in a bad moment is forgotten after some
+ *  dozens of evictions. */
+const DOUBT = 0.98;
+/** Computing must cost this many times what copying costs. Chosen: the copy delays others' tokens, and not each saved prefix is asked for again. */
+const WORTH_FACTOR = 2;
+/** Prefixes at most: each is looked at for each request that is admitted. Chosen: a plan must not take longer than a tenth of a millisecond for it. */
+const TIER_SLOTS_MAX = 256;
+/** Readings may be so old: nothing is saved for so long after memory was needed elsewhere. Chosen: as for climbs (rung-policy.ts). */
+const QUIET_MS = 1_000;
+/** Weight of the newest copy in the running average. Chosen: about the last five count. */
+const NEWEST_WEIGHT = 0.2;
+
+/** A prefix outside the context. Its bytes lie with the forward worker, under the number `slot`. */
+export interface SavedPrefix {
+  readonly slot: number;
+  readonly tokens: Int32Array;
+  readonly cacheSalt: number;
+  readonly bytes: number;
+  hits: number;
+  lastUsedMs: number;
+  /** The record that saves it has come back: it can be restored. */
+  isSaved: boolean;
+}
+
+export interface SavedMatch {
+  saved: SavedPrefix;
+  /** Leading tokens of the prompt that it holds. */
+  count: number;
+}
+
+/**
+ * The books of the host tier: prefixes that were evicted from the context and lie in host memory until their conversation goes on. Decides
+ * what is saved, what is worth restoring and what goes; the forward worker has the bytes and does what the records say. Outlives contexts:
+ * a state fits every rung of the ladder.
+ */
+export class HostTier {
+  private budget = 0;
+  private quietUntilMs = Number.NEGATIVE_INFINITY;
+  /** Saved since the last reading, or being saved. */
+  private fresh = 0;
+  /** Microseconds that this plan's copies may still take. */
+  copyBudgetMicros = Number.POSITIVE_INFINITY;
+  /** Measured time of computing a prompt token; 0: not measured yet. */
+  promptTokenMicros = 0;
+  /** About to be restored: the room that this needs must not cost it. */
+  pinned: SavedPrefix | null = null;
+  private readonly bySlot = new Map<number, SavedPrefix>();
+  private held = 0;
+  private lastSlot = 0;
+  private tokenCopyMicros: number;
+
+  constructor(
+    private readonly cellBytes: number,
+    private readonly ops: TierOps,
+    private readonly counters: SchedulerCounters,
+  ) {
+    this.tokenCopyMicros = (cellBytes + NOTES_BYTES) / ASSUMED_COPY_BYTES_PER_MICRO;
+  }
+
+  /** Numbers of what the books have. */
+  get slots(): number[] {
+    return [...this.bySlot.keys()];
+  }
+
+  /** Bytes of everything saved, with what is being saved. */
+  get heldBytes(): number {
+    return this.held;
+  }
+
+  /** Bytes that it may hold; 0: it is off, or memory is short. */
+  get budgetBytes(): number {
+    return this.budget;
+  }
+
+  /** Bytes that the last reading does not show yet. */
+  get freshBytes(): number {
+    return this.fresh;
+  }
+
+  /** A reading was taken: it shows what has been saved, but for what is under way. */
+  readingTaken(): void {
+    this.fresh = 0;
+    for (const saved of this.bySlot.values()) if (!saved.isSaved) this.fresh += saved.bytes;
+  }
+
+  /** What the tier may hold from now on; what is above goes with the next record. */
+  setBudget(bytes: number, nowMs: number): void {
+    this.budget = nowMs < this.quietUntilMs ? Math.min(bytes, this.held) : bytes;
+  }
+
+  /** Nothing is saved for a while: what was taken elsewhere must show in the readings first. */
+  holdBack(nowMs: number): void {
+    this.quietUntilMs = nowMs + QUIET_MS;
+    this.budget = Math.min(this.budget, this.held);
+  }
+
+  /** The saved prefix that has most of `tokens` and is worth the copy, where the context's cells have `cached` of them; null: none. */
+  find(tokens: Int32Array, limit: number, cacheSalt: number, cached: number): SavedMatch | null {
+    if (this.bySlot.size === 0) return null;
+    let best: SavedMatch | null = null;
+    for (const saved of this.bySlot.values()) {
+      if (!saved.isSaved || saved.cacheSalt !== cacheSalt) continue;
+      // Conversations begin alike: one look at where they must still agree spares most of the comparisons.
+      const decisive = cached + TIER_MIN_TOKENS - 1;
+      if (decisive >= limit || saved.tokens[decisive] !== tokens[decisive]) continue;
+      const count = commonPrefix(saved.tokens, tokens, Math.min(saved.tokens.length, limit));
+      if (count < cached + TIER_MIN_TOKENS || !this.isShortEnough(saved.tokens.length)) continue;
+      if (!this.isWorthCopying(count - cached, saved.tokens.length)) continue;
+      if (best === null || count > best.count) best = { saved, count };
+    }
+    return best;
+  }
+
+  /** `gained` tokens need not be computed for a copy of `copied` tokens. */
+  private isWorthCopying(gained: number, copied: number): boolean {
+    if (this.promptTokenMicros === 0) return true;
+    return gained * this.promptTokenMicros >= WORTH_FACTOR * copied * this.tokenCopyMicros;
+  }
+
+  /** Whether a copy of `count` tokens keeps the step short enough for those that wait for its end. */
+  private isShortEnough(count: number): boolean {
+    return this.ops.copies < TIER_COPIES_MAX && count * this.tokenCopyMicros <= this.copyBudgetMicros;
+  }
+
+  /**
+   * An idle sequence of `count` tokens is about to be evicted, `own` of which no other holds: it is saved, where that is of use and less
+   * valuable ones make room for it. Returns whether it is, or was before.
+   */
+  save(sequence: Sequence, count: number, own: number, nowMs: number): boolean {
+    if (this.budget === 0 || own < TIER_MIN_TOKENS) return false;
+    const { cacheSalt, hits, lastUsedMs } = sequence;
+    const covering = this.covering(sequence.tokens, count, cacheSalt);
+    if (covering) {
+      covering.lastUsedMs = Math.max(covering.lastUsedMs, lastUsedMs);
+      return true;
+    }
+    if (!this.isShortEnough(count)) return false;
+    if (!this.isWorthCopying(own, 2 * count)) {
+      this.tokenCopyMicros *= DOUBT;
+      return false;
+    }
+    const bytes = count * (this.cellBytes + NOTES_BYTES);
+    if (bytes > this.budget) return false;
+    const tokens = sequence.tokens.slice(0, count);
+    const saved = { slot: ++this.lastSlot, tokens, cacheSalt, bytes, hits, lastUsedMs, isSaved: false };
+    if (!this.makeRoom(saved, nowMs)) return false;
+    this.bySlot.set(saved.slot, saved);
+    this.held += bytes;
+    this.fresh += bytes;
+    this.copyBudgetMicros -= count * this.tokenCopyMicros;
+    this.counters.hostPrefixSaves++;
+    this.ops.add(TIER_OP_KIND.save, saved.slot, sequence.id);
+    return true;
+  }
+
+  /** A saved prefix that has all of these tokens. */
+  private covering(tokens: Int32Array, count: number, cacheSalt: number): SavedPrefix | null {
+    for (const saved of this.bySlot.values()) {
+      if (saved.cacheSalt !== cacheSalt || saved.tokens[count - 1] !== tokens[count - 1]) continue;
+      if (commonPrefix(saved.tokens, tokens, count) === count) return saved;
+    }
+    return null;
+  }
+
+  /** Those that `newcomer` holds as well go; then less valuable ones, if they are enough. False: nothing of it, and nothing went. */
+  private makeRoom(newcomer: SavedPrefix, nowMs: number): boolean {
+    const covered = this.removable().filter((saved) => isPrefixOf(saved, newcomer));
+    const coveredBytes = covered.reduce((sum, { bytes }) => sum + bytes, 0);
+    const missing = this.held - coveredBytes + newcomer.bytes - this.budget;
+    const isFull = this.bySlot.size - covered.length >= TIER_SLOTS_MAX;
+    const need = { cells: 0, bytes: Math.max(missing, isFull ? 1 : 0) };
+    const worth = prefixValue(asPrefix(newcomer), nowMs);
+    const others = this.removable()
+      .filter((saved) => !covered.includes(saved))
+      .map(asPrefix)
+      .filter((prefix) => prefixValue(prefix, nowMs) < worth);
+    const choice = chooseEvictions(others, need, nowMs);
+    if (!choice.fits) return false;
+    for (const { slot } of covered) this.drop(slot);
+    this.evict(choice.ids);
+    return true;
+  }
+
+  /** What is being saved has no bytes to give back yet; what is being restored is needed. */
+  private removable(): SavedPrefix[] {
+    return [...this.bySlot.values()].filter((saved) => saved.isSaved && saved !== this.pinned);
+  }
+
+  /**
+   * Copies the matched prefix into `sequence`, which is empty. Where the prompt goes on from its end, it moves there; where the prompt
+   * branches off before, it stays for others.
+   */
+  restore({ saved, count }: SavedMatch, sequence: number, keeps: boolean, nowMs: number): void {
+    this.copyBudgetMicros -= saved.tokens.length * this.tokenCopyMicros;
+    this.counters.hostPrefixHits++;
+    this.counters.hostPrefixHitTokens += count;
+    this.ops.add(keeps ? TIER_OP_KIND.restore : TIER_OP_KIND.take, saved.slot, sequence);
+    if (keeps) {
+      saved.hits++;
+      saved.lastUsedMs = nowMs;
+    } else {
+      this.forget(saved.slot);
+    }
+  }
+
+  /** 0: it is gone already. */
+  tokensOf(slot: number): number {
+    return this.bySlot.get(slot)?.tokens.length ?? 0;
+  }
+
+  /** A record came back: it saved `slot`, or could not. */
+  saveEnded(slot: number, isSaved: boolean): void {
+    const saved = this.bySlot.get(slot);
+    if (!saved) return;
+    if (isSaved) saved.isSaved = true;
+    // The step may have failed after the copy was made.
+    else this.drop(slot);
+  }
+
+  /** A record came back that could not restore `slot`: whatever is the matter with it, it is not tried again. */
+  restoreFailed(slot: number): void {
+    if (this.bySlot.has(slot)) this.drop(slot);
+  }
+
+  /** Copies of `tokens` tokens took so long. */
+  copied(tokens: number, micros: number): void {
+    if (tokens > 0 && micros > 0) this.tokenCopyMicros += (micros / tokens - this.tokenCopyMicros) * NEWEST_WEIGHT;
+  }
+
+  /** Gives back what is above the budget, least valuable first. */
+  shrink(nowMs: number): void {
+    const bytes = this.held - this.budget;
+    if (bytes <= 0) return;
+    this.evict(chooseEvictions(this.removable().map(asPrefix), { cells: 0, bytes }, nowMs, true).ids);
+  }
+
+  /** Everything goes, and nothing new comes before the next budget: the context needs the memory. */
+  giveWay(nowMs: number): void {
+    this.holdBack(nowMs);
+    this.budget = 0;
+    this.shrink(nowMs);
+  }
+
+  /** The forward worker has put everything away, or does so with the context. */
+  clear(): void {
+    this.bySlot.clear();
+    this.held = 0;
+    this.fresh = 0;
+    this.ops.clear();
+  }
+
+  private evict(slots: readonly number[]): void {
+    this.counters.hostPrefixEvictions += slots.length;
+    for (const slot of slots) this.drop(slot);
+  }
+
+  private drop(slot: number): void {
+    this.forget(slot);
+    this.ops.add(TIER_OP_KIND.drop, slot, 0);
+  }
+
+  private forget(slot: number): void {
+    this.held -= this.bySlot.get(slot)?.bytes ?? 0;
+    this.bySlot.delete(slot);
+  }
+}
+
+function asPrefix({ slot, tokens, bytes, hits, lastUsedMs }: SavedPrefix): IdlePrefix {
+  const { length } = tokens;
+  return { id: slot, freesCells: length, freesBytes: bytes, tokens: length, hits, lastUsedMs, pinned: false };
+}
+
+function isPrefixOf(saved: SavedPrefix, other: SavedPrefix): boolean {
+  const { length } = saved.tokens;
+  if (saved.cacheSalt !== other.cacheSalt || saved.tokens[length - 1] !== other.tokens[length - 1]) return false;
+  return commonPrefix(saved.tokens, other.tokens, length) === length;
+}
