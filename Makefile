@@ -1,7 +1,7 @@
 # `make` lists what there is. The work is done by scripts/*.mjs, which also run without make.
 .DEFAULT_GOAL := help
 .PHONY: help tools test-tools install build serve test test-models $(addprefix test-,unit addon pipeline http download supervisor model tight conformance) coverage lint format \
-	engine engine-cuda peer bench-pipeline bench-simulate bench-serve bench-cpu bench-page bench-startup bench-tight bench-pressure bench-prediction bench-prediction-device bench-line conformance sanitize clean
+	engine engine-cuda peer bench-pipeline bench-simulate bench-serve bench-cpu bench-page bench-startup bench-tight bench-pressure bench-prediction bench-prediction-device bench-line bench-speculation conformance sanitize clean
 
 NODE ?= node
 # `tight` takes minutes on two cores and is asked for by itself: make test-tight.
@@ -120,6 +120,10 @@ bench-prediction-device: test-models ## the same against the reading of a GPU wi
 bench-line: test-models ## what gate, ledger and readings cost steady decoding
 	@$(NODE) scripts/build.mjs --tests
 	@$(NODE) build/bench/line-cost/run.js $(ARGS)
+
+bench-speculation: test-models ## one client with drafts from the text so far, and without
+	@$(NODE) scripts/build.mjs --tests
+	@$(NODE) build/bench/speculation/run.js $(ARGS)
 
 conformance: install ## the analytic planner against vectors; VECTORS=file for others than ours
 	@$(NODE) scripts/build.mjs --tests --without-addon

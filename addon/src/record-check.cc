@@ -57,6 +57,10 @@ void RecordCheck::Check(const Context& context, const RecordView& record, int64_
     Fail("has " + std::to_string(decoded_tokens_) + " tokens to decode; the context takes " +
          std::to_string(context.spec.batch_tokens));
   }
+  // The context was made for one output a sequence.
+  if (samples_ > context.spec.sequences) {
+    Fail("has " + std::to_string(samples_) + " samples; the context takes " + std::to_string(context.spec.sequences));
+  }
   if (output_words < layout::STEP_OUT_HEADER_WORDS + samples_ * layout::SAMPLE_WORDS)
     Fail("has more samples than the output has room for");
 }
@@ -122,13 +126,18 @@ void RecordCheck::CheckSegment(const Context& context, const RecordView& record,
   int32_t sequence = segment[segment_field::sequence];
   int32_t count = segment[segment_field::count];
   int32_t token_index = segment[segment_field::tokenIndex];
-  bool samples = segment[segment_field::sample] != 0;
+  int32_t sampled = segment[segment_field::sample];
+  bool samples = sampled != 0;
   Shadow& shadow = At(sequence);
   if (shadow.has_segment)
     Fail("has two segments of " + Named(sequence));
   shadow.has_segment = true;
   if (count < 1)
     Fail("has an empty segment");
+  if (sampled < 0 || (sampled > 1 && sampled != count))
+    Fail("samples " + std::to_string(sampled) + " of " + std::to_string(count) + " tokens");
+  if (sampled > 1 && !context.loaded->can_trim)
+    Fail("has drafts, which this model cannot undo");
   if (token_index == layout::PLACEHOLDER) {
     if (count != 1)
       Fail("has a placeholder of " + std::to_string(count) + " tokens");
@@ -157,7 +166,7 @@ void RecordCheck::CheckSegment(const Context& context, const RecordView& record,
   if (samples && segment[segment_field::request] != shadow.request)
     Fail("samples " + Named(sequence) + " for another request than it was started for");
   decoded_tokens_ += count;
-  samples_ += samples ? 1 : 0;
+  samples_ += sampled;
 }
 
 } // namespace plimsoll

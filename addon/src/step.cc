@@ -201,10 +201,14 @@ void Step::AddSegment(Context& context, const int32_t* segment) {
   const int32_t* tokens = is_placeholder ? &sequence.last_token : record_.tokens + segment[segment_field::tokenIndex];
   for (int32_t offset = 0; offset < segment[segment_field::count]; offset++)
     AddToken(context, index, segment[segment_field::position] + offset, tokens[offset]);
-  if (segment[segment_field::sample] == 0)
+  const int32_t row_count = segment[segment_field::sample];
+  if (row_count == 0)
     return;
-  context.batch.logits[context.batch.n_tokens - 1] = 1;
-  rows_.push_back({&sequence, index, context.batch.n_tokens - 1, nullptr});
+  llama_batch& batch = context.batch;
+  const int32_t first_row = batch.n_tokens - row_count;
+  std::fill(batch.logits + first_row, batch.logits + batch.n_tokens, int8_t{1});
+  sampled_.push_back({&sequence, index, first_row, static_cast<int32_t>(rows_.size()), row_count, tokens + 1, 0});
+  rows_.resize(rows_.size() + static_cast<size_t>(row_count));
 }
 
 void Step::RemoveBridges(Context& context) {
@@ -217,6 +221,7 @@ void Step::RemoveBridges(Context& context) {
 int32_t Step::BuildBatch(Context& context) {
   context.batch.n_tokens = 0;
   rows_.clear();
+  sampled_.clear();
   bridges_.clear();
   parts_.clear();
   int32_t dropped = 0;
@@ -232,12 +237,14 @@ int32_t Step::AddPart(Context& context, Take take) {
   Part part;
   part.first_token = context.batch.n_tokens;
   part.first_row = static_cast<int32_t>(rows_.size());
+  part.first_sampled = static_cast<int32_t>(sampled_.size());
   FindDecodes(context);
   int32_t next_sequence = -1;
   int32_t dropped = 0;
   for (int32_t index = 0; index < record_.segment_count; index++) {
     const int32_t* segment = record_.segments + index * layout::SEGMENT_WORDS;
-    const bool is_decode = segment[segment_field::count] == 1;
+    const int32_t count = segment[segment_field::count];
+    const bool is_decode = count == 1 || segment[segment_field::sample] == count;
     if (take != Take::kAll && is_decode != (take == Take::kDecodes))
       continue;
     const int32_t sequence = segment[segment_field::sequence];
@@ -253,6 +260,7 @@ int32_t Step::AddPart(Context& context, Take take) {
   }
   part.token_count = context.batch.n_tokens - part.first_token;
   part.row_count = static_cast<int32_t>(rows_.size()) - part.first_row;
+  part.sampled_count = static_cast<int32_t>(sampled_.size()) - part.first_sampled;
   if (part.token_count > 0)
     parts_.push_back(part);
   return dropped;
@@ -318,33 +326,76 @@ void Step::SyncLengths(Context& context) {
 
 void Step::SampleRows(Context& context, SamplerPool& pool, const Part& part, int32_t* output) {
   auto begin = std::chrono::steady_clock::now();
-  Row* rows = rows_.data() + part.first_row;
+  Sampled* sampled = sampled_.data() + part.first_sampled;
   // The engine sorts its outputs when the first row is asked for, so that is done before several threads look at them.
-  for (int32_t index = 0; index < part.row_count; index++) {
-    rows[index].logits = llama_get_logits_ith(context.engine, rows[index].batch_index - part.first_token);
-    if (rows[index].logits != nullptr)
-      continue;
+  for (int32_t index = 0; index < part.sampled_count; index++) {
+    for (int32_t row = 0; row < sampled[index].row_count; row++) {
+      float* logits = llama_get_logits_ith(context.engine, sampled[index].batch_index + row - part.first_token);
+      rows_[static_cast<size_t>(sampled[index].row + row)] = logits;
+      if (logits != nullptr)
+        continue;
+      output[out::status] = status::failed;
+      return;
+    }
+  }
+  if (results_.size() < sampled_.size())
+    results_.resize(sampled_.size());
+  int32_t* samples =
+      output + layout::STEP_OUT_HEADER_WORDS + static_cast<int64_t>(output[out::sampleCount]) * layout::SAMPLE_WORDS;
+  pool.Run(part.sampled_count, context.loaded->vocabulary_size, [&](int index, Workspace& workspace) {
+    const int64_t place = sampled[index].row - part.first_row;
+    SampleSegment(sampled[index], results_[static_cast<size_t>(index)], workspace,
+                  samples + place * layout::SAMPLE_WORDS);
+  });
+  int32_t count = 0;
+  if (!DropWrongDrafts(context, part, samples, count)) {
     output[out::status] = status::failed;
+    output[out::engineCode] = kRemovalRefused;
     return;
   }
-  if (results_.size() < rows_.size())
-    results_.resize(rows_.size());
-  int32_t* samples = output + layout::STEP_OUT_HEADER_WORDS + part.first_row * layout::SAMPLE_WORDS;
-  pool.Run(part.row_count, context.loaded->vocabulary_size, [&](int index, Workspace& workspace) {
-    const Row& row = rows[index];
-    SampleResult& result = results_[static_cast<size_t>(index)];
-    Sequence& sequence = *row.sequence;
-    sequence.sampler->Sample(row.logits, workspace, result);
-    WriteSample(samples + static_cast<int64_t>(index) * layout::SAMPLE_WORDS, row.sequence_index, sequence.request,
-                result);
-    sequence.last_token = result.token;
-    if ((result.flags & layout::SAMPLE_FLAGS_DONE) == 0)
-      return;
-    sequence.done = true;
-    sequence.sampler.reset();
-  });
-  output[out::sampleCount] += part.row_count;
+  output[out::sampleCount] += count;
   output[out::sampleMicros] += MicrosSince(begin);
+}
+
+void Step::SampleSegment(Sampled& sampled, SampleResult& result, Workspace& workspace, int32_t* samples) {
+  Sequence& sequence = *sampled.sequence;
+  for (int32_t row = 0; row < sampled.row_count; row++) {
+    sequence.sampler->Sample(rows_[static_cast<size_t>(sampled.row + row)], workspace, result);
+    WriteSample(samples + static_cast<int64_t>(row) * layout::SAMPLE_WORDS, sampled.sequence_index, sequence.request,
+                result);
+    sampled.count = row + 1;
+    sequence.last_token = result.token;
+    if ((result.flags & layout::SAMPLE_FLAGS_DONE) != 0) {
+      sequence.done = true;
+      sequence.sampler.reset();
+      return;
+    }
+    if (row + 1 < sampled.row_count && result.token != sampled.drafts[row])
+      return;
+  }
+}
+
+bool Step::DropWrongDrafts(Context& context, const Part& part, int32_t* samples, int32_t& count) {
+  count = 0;
+  for (int32_t index = part.first_sampled; index < part.first_sampled + part.sampled_count; index++) {
+    const Sampled& sampled = sampled_[static_cast<size_t>(index)];
+    const int32_t place = sampled.row - part.first_row;
+    if (count != place) {
+      const int32_t* from = samples + static_cast<int64_t>(place) * layout::SAMPLE_WORDS;
+      std::copy(from, from + static_cast<int64_t>(sampled.count) * layout::SAMPLE_WORDS,
+                samples + static_cast<int64_t>(count) * layout::SAMPLE_WORDS);
+    }
+    count += sampled.count;
+    const int32_t wrong = sampled.row_count - sampled.count;
+    if (wrong == 0)
+      continue;
+    Sequence& sequence = *sampled.sequence;
+    sequence.length -= wrong;
+    if (!llama_memory_seq_rm(context.memory, sampled.sequence_index, sequence.length, -1))
+      return false;
+    context.cells.Cut(sampled.sequence_index, sequence.length);
+  }
+  return true;
 }
 
 } // namespace plimsoll

@@ -19,18 +19,28 @@ public:
            int64_t output_words);
 
 private:
-  struct Row {
+  // What is sampled of one segment: after its last token, or after all of them, of which those behind the first are
+  // drafts.
+  struct Sampled {
     Sequence* sequence;
     int32_t sequence_index;
+    // Of the first row that is sampled, in the batch and in rows_.
     int32_t batch_index;
-    float* logits;
+    int32_t row;
+    int32_t row_count;
+    // The drafts: `row_count` less one.
+    const int32_t* drafts;
+    // Tokens that were sampled: one more than there were right drafts.
+    int32_t count;
   };
-  // What one call of the engine computes: a stretch of the context's batch, and of rows_.
+  // What one call of the engine computes: a stretch of the context's batch, of rows_ and of sampled_.
   struct Part {
     int32_t first_token = 0;
     int32_t token_count = 0;
     int32_t first_row = 0;
     int32_t row_count = 0;
+    int32_t first_sampled = 0;
+    int32_t sampled_count = 0;
     bool decodes_only = true;
   };
   enum class Take { kAll, kDecodes, kPrompts };
@@ -54,10 +64,17 @@ private:
   void FinishDecoded(Context& context, const llama_batch& batch);
   void SyncLengths(Context& context);
   void SampleRows(Context& context, SamplerPool& pool, const Part& part, int32_t* output);
+  // Samples row after row as long as drafts are right. `samples` has room for all its rows; the last may stay unused.
+  void SampleSegment(Sampled& sampled, SampleResult& result, Workspace& workspace, int32_t* samples);
+  // Takes wrong drafts out of their sequences and closes the gaps that they have left between the part's samples. False:
+  // the engine refused. `count`: samples that there are.
+  bool DropWrongDrafts(Context& context, const Part& part, int32_t* samples, int32_t& count);
 
   RecordView record_;
   RecordCheck check_;
-  std::vector<Row> rows_;
+  std::vector<Sampled> sampled_;
+  // Logits of every row that may be sampled.
+  std::vector<float*> rows_;
   std::vector<Part> parts_;
   // Indices of segments.
   int32_t first_decode_ = 0;

@@ -1,7 +1,18 @@
 import { describe } from './machine.js';
 import type { BenchResult } from './results.js';
 
-const ORDER = ['pipeline', 'cpu-table', 'serve', 'startup', 'tight', 'pressure', 'attempts', 'prediction', 'line'];
+const ORDER = [
+  'pipeline',
+  'cpu-table',
+  'serve',
+  'startup',
+  'tight',
+  'pressure',
+  'attempts',
+  'prediction',
+  'line',
+  'speculation',
+];
 
 /** docs/benchmarks.md. `pictures`: where a result's picture lies, seen from the page. */
 export function page(results: readonly BenchResult[], pictures: ReadonlyMap<string, string>): string {

@@ -64,6 +64,8 @@ const SCHEDULER_COUNTERS: ReadonlyArray<readonly [name: string, field: Scheduler
   ['host_prefix_hits_total', 'hostPrefixHits', 'Prefixes that came back from host memory.'],
   ['host_prefix_hit_tokens_total', 'hostPrefixHitTokens', 'Prompt tokens that came back from host memory.'],
   ['host_prefix_evictions_total', 'hostPrefixEvictions', 'Saved prefixes given up for want of memory.'],
+  ['drafted_tokens_total', 'draftedTokens', 'Tokens guessed and computed ahead of their samples.'],
+  ['accepted_draft_tokens_total', 'acceptedDraftTokens', 'Of these, tokens that were then sampled.'],
 ];
 
 const LEDGER: ReadonlyArray<readonly [owner: string, field: DeviceGauge]> = [

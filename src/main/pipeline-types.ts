@@ -29,6 +29,8 @@ export interface GenerationRequest {
   /** Prefixes are shared only within a salt; 0 is the default salt. */
   cacheSalt?: number;
   noPrefixCache?: boolean;
+  /** No speculation: every token is computed on its own. */
+  noDrafts?: boolean;
   /** Longest wait for memory or a slot, ms. */
   maxWaitMs?: number;
 }

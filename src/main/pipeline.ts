@@ -116,6 +116,8 @@ export function limitsOf(config: Config, ready: ForwardReady): SchedulerLimits {
     batchTokens: context.batchTokens,
     canTrim: model.canTrim,
     prefixCache: config.prefixCache,
+    // Without flash attention the engine's kernels for several rows round far enough from those for one row to change greedy answers.
+    speculates: config.speculative === 'ngram' && config.flashAttention !== 'off',
     // Main bounds the queue; the scheduler's bound is the second of the pair, with room for preempted requests.
     waitingMax: config.maxQueuedRequests + 2 * plan.runningCap,
     startWords: startWordsMax(plan.contextTokens),

@@ -21,7 +21,8 @@ export class SubmitWriter {
       words[at + SUBMIT.promptTokens] = tokens.length;
       words[at + SUBMIT.priority] = request.priority ?? 0;
       words[at + SUBMIT.cacheSalt] = request.cacheSalt ?? 0;
-      words[at + SUBMIT.flags] = request.noPrefixCache ? SUBMIT_FLAG.noPrefixCache : 0;
+      words[at + SUBMIT.flags] =
+        (request.noPrefixCache ? SUBMIT_FLAG.noPrefixCache : 0) | (request.noDrafts ? SUBMIT_FLAG.noDrafts : 0);
       words[at + SUBMIT.samplingWords] = sampling.length;
       words[at + SUBMIT.maxWaitMs] = request.maxWaitMs ?? 0;
       words.set(sampling, at + SUBMIT_HEADER_WORDS);

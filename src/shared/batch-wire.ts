@@ -6,7 +6,7 @@
  * | segments: segmentCount × SEGMENT_WORDS | tokens: tokenCount | notices: noticeCount × NOTICE_WORDS |
  * ```
  * The forward worker applies it in that order: memory is freed and copied first (evict before prefill), samplers are set, then
- * one decode runs over all segments, then every segment with `sample` = 1 gets a token. Notices are for main: they pass through
+ * one decode runs over all segments, then every segment with `sample` = 1 gets a token, one with drafts at least one. Notices are for main: they pass through
  * the forward worker so that main sees them in order with the tokens.
  */
 export const BATCH_RECORD_TYPE = 1;
@@ -65,7 +65,10 @@ export const SEGMENT = {
   count: 2,
   /** Index of the first token in the record's tokens; PLACEHOLDER: the token that this sequence sampled last (count 1). */
   tokenIndex: 3,
-  /** 1: sample after the last token. */
+  /**
+   * 1: sample after the last token. More, equal to `count`: the tokens behind the first are drafts. Sampled after each one, as long as what is
+   * sampled is the next one; the rest is removed again.
+   */
   sample: 4,
   request: 5,
 } as const;

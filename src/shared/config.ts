@@ -103,6 +103,8 @@ const schema = z.strictObject({
     .default(0)
     .describe('auto, off or bytes such as 512MiB or 4GiB'),
   prefixCache: z.boolean().default(true).describe('true or false'),
+  /** How a request that runs alone is computed ahead of its samples. */
+  speculative: z.enum(['ngram', 'off']).default('ngram').describe('ngram or off'),
   overlapSchedule: z.boolean().default(true).describe('true or false'),
   /** `serve` runs in a process that is started again when it crashes. */
   supervisor: z.boolean().default(true).describe('true or false'),

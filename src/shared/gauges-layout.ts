@@ -72,6 +72,8 @@ export const SCHEDULER_GAUGES = [
   'hostPrefixEvictions',
   /** What the host tier may hold now: it follows the headroom. */
   'hostPrefixBudgetBytes',
+  'draftedTokens',
+  'acceptedDraftTokens',
   /** Headroom as the overlap worker read it last, and what will be left of it in a moment if it goes on falling. */
   'liveHeadroomBytes',
   'foreseenHeadroomBytes',

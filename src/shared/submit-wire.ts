@@ -27,4 +27,6 @@ export const SUBMIT_HEADER_WORDS = 8;
 export const SUBMIT_FLAG = {
   /** Neither take from nor leave in the prefix cache. */
   noPrefixCache: 1,
+  /** No drafts are tried on it. */
+  noDrafts: 2,
 } as const;

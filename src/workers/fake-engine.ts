@@ -11,7 +11,14 @@ import {
   type ModelOptions,
   type Readings,
 } from '../shared/engine.js';
-import { SAMPLE_WORDS, STEP_OUT, STEP_OUT_HEADER_WORDS, STEP_STATUS, stepOutputWords } from '../shared/step-output.js';
+import {
+  SAMPLE,
+  SAMPLE_WORDS,
+  STEP_OUT,
+  STEP_OUT_HEADER_WORDS,
+  STEP_STATUS,
+  stepOutputWords,
+} from '../shared/step-output.js';
 import { FakeCells, roundedCells } from './fake-cells.js';
 import { FakeDelay } from './fake-delay.js';
 import { fakeModelInfo, fakeReadings } from './fake-machine.js';
@@ -328,19 +335,32 @@ export class FakeEngine implements Engine {
       const segment = this.parts.segmentsAt + i * SEGMENT_WORDS;
       const sequence = words[segment + SEGMENT.sequence];
       if (words[segment + SEGMENT.sample] === 0 || this.plannedLengths[sequence] === -1) continue;
-      const at = STEP_OUT_HEADER_WORDS + sampleCount * SAMPLE_WORDS;
-      this.samplers[sequence].sample(
-        sequence,
-        cells.hashOf(sequence),
-        cells.lastTokenOf(sequence),
-        this.options,
-        output,
-        at,
-      );
-      sampleCount++;
+      sampleCount += this.sampleSegment(words, segment, cells, output, sampleCount);
     }
     output[STEP_OUT.sampleCount] = sampleCount;
     output[STEP_OUT.sampleMicros] = Math.round((performance.now() - startedAt) * 1000);
+  }
+
+  /** Samples after each token as long as the next one is what was sampled, and removes the rest. Returns how many samples it wrote. */
+  private sampleSegment(
+    words: Int32Array,
+    segment: number,
+    cells: FakeCells,
+    output: Int32Array,
+    from: number,
+  ): number {
+    const sequence = words[segment + SEGMENT.sequence];
+    const rows = words[segment + SEGMENT.sample];
+    const draftsAt = this.parts.tokensAt + words[segment + SEGMENT.tokenIndex] + 1;
+    const sampler = this.samplers[sequence];
+    if (rows > 1) cells.remove(sequence, words[segment + SEGMENT.position] + 1, -1);
+    for (let row = 0; ; row++) {
+      const at = STEP_OUT_HEADER_WORDS + (from + row) * SAMPLE_WORDS;
+      sampler.sample(sequence, cells.hashOf(sequence), cells.lastTokenOf(sequence), this.options, output, at);
+      const isRight = row + 1 < rows && sampler.isActive && output[at + SAMPLE.token] === words[draftsAt + row];
+      if (!isRight) return row + 1;
+      cells.append(sequence, words[draftsAt + row]);
+    }
   }
 
   private currentReadings(): Readings {

@@ -121,7 +121,7 @@ export class RecordParts {
       check(words[segment + SEGMENT.request] > 0, 'a segment without a request');
       check(words[segment + SEGMENT.position] >= 0, 'a segment at a negative position');
       check(count > 0, 'an empty segment');
-      check(sample === 0 || sample === 1, 'a sample word that is neither 0 nor 1');
+      check(sample === 0 || sample === 1 || sample === count, 'samples of neither none, one nor all of its tokens');
       if (tokenIndex === PLACEHOLDER) {
         check(count === 1, 'a placeholder for more than one token');
       } else {

@@ -143,6 +143,7 @@ export class OverlapLoop {
       priority: words[at + SUBMIT.priority],
       cacheSalt: words[at + SUBMIT.cacheSalt],
       usesPrefixCache: (words[at + SUBMIT.flags] & SUBMIT_FLAG.noPrefixCache) === 0,
+      allowsDrafts: (words[at + SUBMIT.flags] & SUBMIT_FLAG.noDrafts) === 0,
       arrivedAtMs: performance.now(),
       maxWaitMs: words[at + SUBMIT.maxWaitMs] || this.options.maxWaitMs,
     });

@@ -110,6 +110,7 @@ t.test('parameters reach the sampler as they were sent', async (t) => {
     max_tokens: 7,
     priority: -2,
     cache_salt: 'mine',
+    speculative: false,
   });
   const { request } = pipeline.requests[0];
   t.match(request.sampling, {
@@ -127,6 +128,7 @@ t.test('parameters reach the sampler as they were sent', async (t) => {
   });
   t.equal(request.priority, -2);
   t.not(request.cacheSalt, 0);
+  t.equal(request.noDrafts, true);
 });
 
 t.test('over the context: both numbers, and the phrases that clients look for', async (t) => {

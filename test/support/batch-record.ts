@@ -35,6 +35,8 @@ export interface RecordPlan {
     position: number;
     tokens?: ArrayLike<number>;
     sample?: boolean;
+    /** Of `tokens`, those behind the first are drafts. */
+    areDrafts?: boolean;
   }>;
   notices?: Array<[request: number, kind: number, a: number, b: number]>;
 }
@@ -65,7 +67,7 @@ export function batchRecord(plan: RecordPlan): Int32Array {
     words[SEGMENT.position] = segment.position;
     words[SEGMENT.count] = segment.tokens?.length ?? 1;
     words[SEGMENT.tokenIndex] = segment.tokens ? tokens.length : PLACEHOLDER;
-    words[SEGMENT.sample] = (segment.sample ?? true) ? 1 : 0;
+    words[SEGMENT.sample] = segment.areDrafts ? words[SEGMENT.count] : (segment.sample ?? true) ? 1 : 0;
     words[SEGMENT.request] = segment.request;
     for (let i = 0; i < (segment.tokens?.length ?? 0); i++) tokens.push(segment.tokens![i]);
     return words;

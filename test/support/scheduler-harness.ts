@@ -11,6 +11,7 @@ import type { ContextSpec } from '../../src/shared/engine.js';
 import { startWordsMax } from '../../src/shared/pipeline-buffers.js';
 import { RESULT, RESULT_HEADER_WORDS, RESULT_SAMPLE_WORDS } from '../../src/shared/result-wire.js';
 import { encodeSampling, GREEDY_SAMPLING, type SamplingParams } from '../../src/shared/sampling.js';
+import type { DraftSource } from '../../src/shared/scheduler/draft-policy.js';
 import type { SchedulerLimits } from '../../src/shared/scheduler/limits.js';
 import type { RequestSpec } from '../../src/shared/scheduler/request.js';
 import { Scheduler } from '../../src/shared/scheduler/scheduler.js';
@@ -43,6 +44,7 @@ export const LIMITS: SchedulerLimits = {
   batchTokens: 128,
   canTrim: true,
   prefixCache: true,
+  speculates: true,
   waitingMax: 1000,
   startWords: startWordsMax(512),
   tileTokens: 0,
@@ -73,7 +75,7 @@ export class SchedulerHarness {
 
   limits: SchedulerLimits;
 
-  constructor(given: SchedulerLimits, fake: Partial<FakeEngineOptions> = {}) {
+  constructor(given: SchedulerLimits, fake: Partial<FakeEngineOptions> = {}, source: DraftSource | null = null) {
     // Unless a test says otherwise, the context does not grow.
     const limits = { ...given, cellsMax: given.cellsMax === LIMITS.cellsMax ? given.cells : given.cellsMax };
     this.limits = limits;
@@ -94,7 +96,7 @@ export class SchedulerHarness {
     };
     this.engine.createContext(this.spec);
     this.output = new Int32Array(stepOutputWords(limits.sequences));
-    this.scheduler = new Scheduler(limits, this.epoch);
+    this.scheduler = new Scheduler(limits, this.epoch, source);
   }
 
   submit(
@@ -112,6 +114,7 @@ export class SchedulerHarness {
       priority: 0,
       cacheSalt: 0,
       usesPrefixCache: true,
+      allowsDrafts: true,
       arrivedAtMs: this.nowMs,
       maxWaitMs: 1e9,
       ...options,

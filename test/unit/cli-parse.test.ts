@@ -68,6 +68,7 @@ const EXAMPLES: Record<string, [text: string, key: ConfigKey, value: unknown]> =
   'chunked-prefill-size': ['2k', 'chunkTokens', 2048],
   'target-itl-ms': ['50', 'targetItlMs', 50],
   'disable-radix-cache': ['', 'prefixCache', false],
+  speculative: ['off', 'speculative', 'off'],
   'disable-overlap-schedule': ['', 'overlapSchedule', false],
   'context-length': ['32K', 'contextTokens', 32_768],
   'max-total-tokens': ['1m', 'maxTotalTokens', 1_048_576],

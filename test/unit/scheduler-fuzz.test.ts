@@ -3,6 +3,8 @@ import t from 'tap';
 import { OP_KIND } from '../../src/shared/batch-wire.js';
 import type { KvLayout } from '../../src/shared/engine.js';
 import { startWordsMax } from '../../src/shared/pipeline-buffers.js';
+import type { DraftSource } from '../../src/shared/scheduler/draft-policy.js';
+import type { Request } from '../../src/shared/scheduler/request.js';
 import { STEP_STATUS } from '../../src/shared/step-output.js';
 import { fakeCompletion } from '../../src/workers/fake-tokens.js';
 import { LIMITS, SchedulerHarness } from '../support/scheduler-harness.js';
@@ -56,6 +58,36 @@ const action: fc.Arbitrary<Action> = fc.oneof(
   { weight: 5, arbitrary: fc.constant({ kind: 'run' as const }) },
 );
 
+/** Drafts now and then, of which some are right: what the fake model will say, with mistakes. */
+class FuzzDrafts implements DraftSource {
+  constructor(
+    /** 0: none; 1: always as many as there may be. */
+    private readonly share: number,
+    private readonly ends: { endOfGenerationProbability: number },
+  ) {}
+
+  worthwhile(request: Request, most: number): number {
+    const draw = noise(request.id, request.knownCount);
+    return draw < this.share ? 1 + Math.floor((draw / this.share) * most) : 0;
+  }
+
+  drafts(request: Request, count: number): Int32Array {
+    const prompt = request.tokens.subarray(0, request.promptCount);
+    const answer = fakeCompletion(prompt, request.spec.maxTokens, this.ends);
+    const from = request.knownCount - request.promptCount;
+    return Int32Array.from({ length: count }, (_, i) => {
+      const isRight = noise(request.id, from + i + 7) < 0.7;
+      return isRight ? (answer[from + i] ?? 65) : 66;
+    });
+  }
+}
+
+/** A number from 0 to 1 that looks like chance. */
+function noise(a: number, b: number): number {
+  const mixed = Math.imul(Math.imul(a + 1, 0x9e3779b1) ^ (b + 1), 0x85ebca6b);
+  return ((mixed ^ (mixed >>> 15)) >>> 0) / 2 ** 32;
+}
+
 const world = fc.record({
   layout: fc.constantFrom<KvLayout>('shared', 'private'),
   canTrim: fc.boolean(),
@@ -65,6 +97,7 @@ const world = fc.record({
   hostBytes: fc.constantFrom(0, 30_000, 1e9),
   failedCopies: fc.uniqueArray(fc.integer({ min: 1, max: 12 }), { maxLength: 4 }),
   failures: fc.uniqueArray(fc.integer({ min: 1, max: 60 }), { maxLength: 3 }),
+  draftShare: fc.constantFrom(0, 0.6, 1),
   actions: fc.array(action, { minLength: 30, maxLength: 150, size: 'max' }),
 });
 
@@ -80,6 +113,9 @@ t.test(
       hostHits: 0,
       hostEvictions: 0,
       failedCopies: 0,
+      drafted: 0,
+      accepted: 0,
+      rejected: 0,
     };
     fc.assert(
       fc.property(world, (w) => {
@@ -97,13 +133,14 @@ t.test(
           startWords: startWordsMax(256),
         };
         const ends = { endOfGenerationProbability: 0.03 };
-        const harness = new SchedulerHarness(limits, {
+        const fake = {
           ...ends,
           failSave: w.failedCopies.filter((call) => call % 2 === 0),
           failRestore: w.failedCopies.filter((call) => call % 2 === 1),
           // A step of the same request may fail twice, not three times: the third would rightly end it.
           failAtStep: w.failures.slice(0, 2).map((step) => ({ step, status: STEP_STATUS.failed })),
-        });
+        };
+        const harness = new SchedulerHarness(limits, fake, new FuzzDrafts(w.draftShare, ends));
         harness.scheduler.setHostPrefixBudget(w.hostBytes, 0);
         const submitted: { prompt: number[]; maxTokens: number }[] = [];
         const cancelled = new Set<number>();
@@ -158,6 +195,9 @@ t.test(
         seen.hostHits += counters.hostPrefixHits;
         seen.hostEvictions += counters.hostPrefixEvictions;
         seen.failedCopies += harness.failedCopies;
+        seen.drafted += counters.draftedTokens;
+        seen.accepted += counters.acceptedDraftTokens;
+        seen.rejected += counters.draftedTokens - counters.acceptedDraftTokens;
         seen.hits += counters.prefixHitTokens;
         seen.copies += harness.ops.filter(([kind]) => kind === OP_KIND.copy).length;
       }),

@@ -163,6 +163,15 @@ export const FLAGS: readonly Flag[] = [
     help: 'do not reuse prefixes of earlier requests',
   },
   {
+    key: 'speculative',
+    name: 'speculative',
+    value: 'ngram|off',
+    read: read.readText,
+    aliases: ['--speculative-algorithm'],
+    group: 'Scheduling',
+    help: 'guess tokens ahead',
+  },
+  {
     key: 'overlapSchedule',
     name: 'disable-overlap-schedule',
     value: null,

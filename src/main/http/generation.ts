@@ -28,6 +28,7 @@ export interface GenerationContext {
   priority: number;
   cacheSalt: number;
   noPrefixCache: boolean;
+  noDrafts: boolean;
   stops: StopStrings | null;
   requestId: string;
   log: FastifyBaseLogger;
@@ -120,10 +121,10 @@ export class Generation {
   }
 
   private submitChoice(choice: Choice): void {
-    const { pipeline, priority, cacheSalt, noPrefixCache } = this.context;
+    const { pipeline, priority, cacheSalt, noPrefixCache, noDrafts } = this.context;
     choice.submittedAtMs = performance.now();
     const { promptTokens, sampling } = choice.plan;
-    choice.id = pipeline.submit({ promptTokens, sampling, priority, cacheSalt, noPrefixCache }, choice);
+    choice.id = pipeline.submit({ promptTokens, sampling, priority, cacheSalt, noPrefixCache, noDrafts }, choice);
     // The pipeline may have called back before it returned the id.
     if (choice.isOver) pipeline.cancel(choice.id);
   }

@@ -175,6 +175,7 @@ function generationContext(
     priority: body.priority ?? 0,
     cacheSalt: context.cacheSalt(request, body.cache_salt),
     noPrefixCache: body.cache_prompt === false,
+    noDrafts: body.speculative === false,
     stops: stops.length === 0 ? null : new StopStrings(stops),
     requestId: request.id,
     log: request.log,

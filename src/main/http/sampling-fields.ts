@@ -67,6 +67,7 @@ export function samplingFields(config: HttpConfig) {
     priority: optional(integer(-INT32_MAX, INT32_MAX)),
     cache_salt: optional(z.union([z.string().max(1024), z.int()], { error: 'must be a string or an integer' })),
     cache_prompt: optional(boolean),
+    speculative: optional(boolean),
     return_progress: optional(boolean),
     timings_per_token: optional(boolean),
   };

@@ -13,6 +13,8 @@ const SCHEDULER_COUNTS: readonly SchedulerGauge[] = [
   'hostPrefixHits',
   'hostPrefixHitTokens',
   'hostPrefixEvictions',
+  'draftedTokens',
+  'acceptedDraftTokens',
 ];
 
 type DeviceValues = Readonly<Record<DeviceGauge, number>>;

@@ -62,6 +62,7 @@ export class BatchPlan {
   /** Requests whose prefix comes from the host tier with this record; they have no segment in it. */
   readonly restores: Restore[] = [];
   readonly tier = new TierOps();
+  draftTokens = 0;
   private readonly ops = new WordList(64 * OP_WORDS);
   private readonly starts = new WordList(1024);
   private readonly segments = new WordList(64 * SEGMENT_WORDS);
@@ -78,6 +79,7 @@ export class BatchPlan {
     this.restores.length = 0;
     this.decodes = 0;
     this.promptTokens = 0;
+    this.draftTokens = 0;
     this.starts.clear();
     this.segments.clear();
     this.tokens.clear();
@@ -165,13 +167,30 @@ export class BatchPlan {
       const target = this.tokens.words;
       for (let i = 0; i < count; i++) target[tokenIndex + i] = source[first + i];
     }
+    this.addSegmentWords(request, count, tokenIndex, sample ? 1 : 0);
+  }
+
+  /** The request's newest token, which is known, and `drafts` behind it: sampled after each of them, as long as they are right. */
+  addDraftSegment(request: Request, drafts: Int32Array): void {
+    const first = request.computedCount;
+    if (first !== request.knownCount - 1)
+      throw new Error(`request ${request.id}: drafts follow the newest token alone`);
+    const count = 1 + drafts.length;
+    const tokenIndex = this.tokens.grow(count);
+    this.tokens.words[tokenIndex] = request.tokens[first];
+    this.tokens.words.set(drafts, tokenIndex + 1);
+    this.addSegmentWords(request, count, tokenIndex, count);
+    this.draftTokens += drafts.length;
+  }
+
+  private addSegmentWords(request: Request, count: number, tokenIndex: number, samples: number): void {
     const at = this.segments.grow(SEGMENT_WORDS);
     const words = this.segments.words;
     words[at] = request.sequence;
-    words[at + 1] = first;
+    words[at + 1] = request.computedCount;
     words[at + 2] = count;
     words[at + 3] = tokenIndex;
-    words[at + 4] = sample ? 1 : 0;
+    words[at + 4] = samples;
     words[at + 5] = request.id;
     this.requests.push(request);
   }

@@ -10,13 +10,18 @@ export const CHUNK_FLOOR_TOKENS = 64;
 
 export class StepTimes {
   /** Microseconds of a step with decodes alone; 0: not measured yet. */
-  private decodeMicros = 0;
+  decodeMicros = 0;
+  /** Microseconds that one draft adds to a decode; 0: not measured yet. */
+  draftTokenMicros = 0;
   /** Microseconds that one more prompt token adds to a step; 0: not measured yet. */
   promptTokenMicros = 0;
 
   /** One step's duration, and what it did. */
-  record(stepMicros: number, decodes: number, promptTokens: number): void {
-    if (promptTokens === 0) {
+  record(stepMicros: number, decodes: number, promptTokens: number, draftTokens = 0): void {
+    if (draftTokens > 0) {
+      const micros = Math.max(1, (stepMicros - this.decodeMicros) / draftTokens);
+      if (promptTokens === 0) this.draftTokenMicros = average(this.draftTokenMicros, micros);
+    } else if (promptTokens === 0) {
       if (decodes > 0) this.decodeMicros = average(this.decodeMicros, stepMicros);
     } else if (promptTokens >= 16) {
       const rest = Math.max(0, stepMicros - (decodes > 0 ? this.decodeMicros : 0));

@@ -10,6 +10,8 @@ export interface SchedulerCounters {
   hostPrefixHits: number;
   hostPrefixHitTokens: number;
   hostPrefixEvictions: number;
+  draftedTokens: number;
+  acceptedDraftTokens: number;
 }
 
 export function newCounters(): SchedulerCounters {
@@ -23,5 +25,7 @@ export function newCounters(): SchedulerCounters {
     hostPrefixHits: 0,
     hostPrefixHitTokens: 0,
     hostPrefixEvictions: 0,
+    draftedTokens: 0,
+    acceptedDraftTokens: 0,
   };
 }

@@ -22,6 +22,8 @@ export interface SchedulerLimits {
   /** The end of a cached sequence can be removed (false: recurrent, hybrid, sliding window). */
   canTrim: boolean;
   prefixCache: boolean;
+  /** A request that runs alone may be computed ahead of its samples (draft-policy.ts). */
+  speculates: boolean;
   /** Waiting requests at most. */
   waitingMax: number;
   /** Words of the starts in one batch record at most; one start of the largest kind fits. */

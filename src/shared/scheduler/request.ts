@@ -1,3 +1,5 @@
+import { PromptLookup } from './prompt-lookup.js';
+
 /** One request as the scheduler sees it: tokens that chase `tokenCount`. No separate prefill and decode modes. */
 export type RequestPhase = 'waiting' | 'running' | 'over';
 
@@ -12,6 +14,8 @@ export interface RequestSpec {
   priority: number;
   cacheSalt: number;
   usesPrefixCache: boolean;
+  /** Drafts may be tried on it. */
+  allowsDrafts: boolean;
   arrivedAtMs: number;
   /** Longest time in the waiting queue before the request is refused, ms. */
   maxWaitMs: number;
@@ -50,6 +54,9 @@ export class Request {
   failures = 0;
   /** Order of admission: the latest is the cheapest victim. */
   admittedOrder = 0;
+  /** Drafts in flight: cells behind `computedCount`, of which its result says how many stay. Nothing is planned for it meanwhile. */
+  draftCount = 0;
+  readonly lookup = new PromptLookup();
 
   constructor(readonly spec: RequestSpec) {
     if (spec.promptTokens.length === 0) throw new RangeError('a prompt has at least one token');
@@ -83,6 +90,16 @@ export class Request {
     return this.remaining === 1 && this.tokenCount > this.promptCount;
   }
 
+  /** Its step has sampled: all known tokens but the newest have their cells. Returns how many drafts were right. */
+  endDrafts(): number {
+    const accepted = this.knownCount - 1 - this.computedCount;
+    if (accepted < 0 || accepted > this.draftCount)
+      throw new Error(`request ${this.id}: ${accepted} of ${this.draftCount} drafts were right`);
+    this.computedCount += accepted;
+    this.draftCount = 0;
+    return accepted;
+  }
+
   /** Records `token` as the next known one. */
   append(token: number): void {
     if (this.knownCount >= this.tokenCount) throw new Error(`request ${this.id} got a token that was never planned`);
@@ -110,6 +127,7 @@ export class Request {
     this.sequence = NO_SEQUENCE;
     this.isRestoring = false;
     this.computedCount = 0;
+    this.draftCount = 0;
     this.tokenCount = this.knownCount;
   }
 }

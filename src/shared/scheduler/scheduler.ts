@@ -5,6 +5,7 @@ import { FINISH_CODE } from '../token-wire.js';
 import { BatchPlan, type Restore } from './batch-plan.js';
 import { StepTimes } from './chunk-policy.js';
 import { newCounters } from './counters.js';
+import { type DraftSource, LookupDrafts } from './draft-policy.js';
 import { HostTier } from './host-tier.js';
 import { assertLimits, type SchedulerLimits } from './limits.js';
 import { Request, type RequestSpec } from './request.js';
@@ -28,6 +29,7 @@ interface Step {
   /** Of the host tier: what comes back to requests, and slots that are saved. */
   restores: Restore[];
   saves: number[];
+  draftTokens: number;
 }
 
 /**
@@ -53,6 +55,8 @@ export class Scheduler {
   constructor(
     private limits: SchedulerLimits,
     private epoch: number,
+    /** Where drafts come from; left out: the request's own text. */
+    private readonly source: DraftSource | null = null,
   ) {
     assertLimits(limits);
     this.tier = new HostTier(limits.cellBytes, this.plan.tier, this.counters);
@@ -145,6 +149,7 @@ export class Scheduler {
       promptTokens: plan.promptTokens,
       restores: plan.restores.slice(),
       saves: plan.tier.saves(),
+      draftTokens: plan.draftTokens,
     });
     this.stepId = (this.stepId + 1) | 0;
     plan.sent();
@@ -160,10 +165,13 @@ export class Scheduler {
     this.applyCopies(step, words, at);
     if (words[at + RESULT.status] === STEP_STATUS.ok) {
       const micros = words[at + RESULT.stepMicros] - words[at + RESULT.copyMicros];
-      this.times.record(micros, step.decodes, step.promptTokens);
+      this.times.record(micros, step.decodes, step.promptTokens, step.draftTokens);
       const count = words[at + RESULT.sampleCount];
       for (let i = 0; i < count; i++) this.applySample(words, at + RESULT_HEADER_WORDS + i * RESULT_SAMPLE_WORDS);
-      for (const request of step.requests) request.failures = 0;
+      for (const request of step.requests) {
+        request.failures = 0;
+        if (request.draftCount > 0) this.endDrafts(request);
+      }
     } else if (step.epoch === this.epoch && this.hasContext) {
       // A step that was told to give up has failed nobody.
       this.loseContext(words[at + RESULT.status] === STEP_STATUS.aborted ? null : step);
@@ -263,7 +271,8 @@ export class Scheduler {
   }
 
   private newPlanner(): StepPlanner {
-    return new StepPlanner(this.limits, this.plan, this.book, this.pool, this.times, this.counters);
+    const source = this.source ?? new LookupDrafts(this.times);
+    return new StepPlanner(this.limits, this.plan, this.book, this.pool, this.times, this.counters, source);
   }
 
   /** What a step did for the host tier: before its samples, because a request may be over, and its sequence must be as it is. */
@@ -290,6 +299,13 @@ export class Scheduler {
       request.ended = true;
       if (request.phase !== 'over') this.finish(request, 0);
     }
+  }
+
+  private endDrafts(request: Request): void {
+    this.counters.draftedTokens += request.draftCount;
+    this.counters.acceptedDraftTokens += request.endDrafts();
+    // One that has ended has given its sequence away already, cut to what it needs.
+    if (request.sequence >= 0) this.pool.cells.truncate(request.sequence, request.computedCount);
   }
 
   private finish(request: Request, code: number): void {

@@ -4,6 +4,7 @@ import { inWholeTiles, withoutFragments } from './attention-tiles.js';
 import { type BatchPlan, type Restore, startWordsOf } from './batch-plan.js';
 import type { StepTimes } from './chunk-policy.js';
 import type { SchedulerCounters } from './counters.js';
+import { DRAFT_TOKENS_MAX, type DraftSource } from './draft-policy.js';
 import type { SavedMatch } from './host-tier.js';
 import type { SchedulerLimits } from './limits.js';
 import { splitPrefills } from './prefill-order.js';
@@ -31,6 +32,7 @@ export class StepPlanner {
     private readonly pool: SequencePool,
     private readonly times: StepTimes,
     private readonly counters: SchedulerCounters,
+    private readonly source: DraftSource,
   ) {
     this.gate = new StandingGate(limits, pool);
   }
@@ -47,13 +49,44 @@ export class StepPlanner {
   private planDecodes(): void {
     for (const request of [...this.book.running]) {
       if (request.phase !== 'running' || !request.isDecoding || request.isRestoring) continue;
-      if (request.plannedOutputs >= request.spec.maxTokens) continue;
+      if (request.draftCount > 0 || request.plannedOutputs >= request.spec.maxTokens) continue;
+      const drafts = this.worthwhileDrafts(request);
+      // Drafts follow a token that is known, and their result must be the only one that is still to come.
+      if (drafts > 0 && request.pendingSteps > 0) continue;
       if (this.plan.decodes >= this.limits.batchTokens) break;
       if (request.needsStart && !this.hasRoomForStart(request)) continue;
       if (!this.makeRoom(request, 1)) continue;
-      this.addSegment(request, 1);
+      if (drafts > 0) this.addDrafts(request, drafts);
+      else this.addSegment(request, 1);
       this.plan.decodes++;
     }
+  }
+
+  /**
+   * Only for a request that runs alone: beside others a row costs nearly as much as theirs, and its steps would have to wait for their results. A
+   * step has no more outputs than sequences, which is what the context has memory for.
+   */
+  private worthwhileDrafts(request: Request): number {
+    const { limits, book } = this;
+    if (!limits.speculates || !limits.canTrim || !request.spec.allowsDrafts) return 0;
+    if (book.running.length > 1 || book.waiting.length > 0) return 0;
+    const most = Math.min(
+      DRAFT_TOKENS_MAX,
+      Math.min(limits.sequences, limits.batchTokens) - 1,
+      request.spec.maxTokens - request.plannedOutputs - 1,
+      this.pool.cells.freeFor(request.sequence) - 1,
+    );
+    return most > 0 ? this.source.worthwhile(request, most) : 0;
+  }
+
+  private addDrafts(request: Request, count: number): void {
+    if (request.needsStart) this.plan.addStart(request);
+    request.needsStart = false;
+    this.plan.addDraftSegment(request, this.source.drafts(request, count));
+    this.pool.cells.append(request.sequence, 1 + count);
+    request.computedCount++;
+    request.tokenCount++;
+    request.draftCount = count;
   }
 
   /**
@@ -64,7 +97,7 @@ export class StepPlanner {
     const { limits, plan, book } = this;
     const wanted = this.times.chunkTokens(plan.decodes, this.chunkByMemory(), limits.targetItlMicros);
     const chunk = inWholeTiles(wanted, limits.tileTokens);
-    let budget = Math.min(chunk, limits.batchTokens - plan.decodes);
+    let budget = Math.min(chunk, limits.batchTokens - plan.decodes - plan.draftTokens);
     this.chunkTokens = chunk;
     const { short, long } = splitPrefills(book.running, chunk);
     for (const request of short) budget -= this.planChunk(request, budget);

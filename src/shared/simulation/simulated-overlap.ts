@@ -137,6 +137,8 @@ function limitsOf({ plan, ladder, canTrim, prefixCache, waitingMax }: OverlapInp
     batchTokens: ladder[0].spec.batchTokens,
     canTrim,
     prefixCache,
+    // A machine that is not here has no text to repeat.
+    speculates: false,
     waitingMax: waitingMax + 2 * plan.runningCap,
     startWords: startWordsMax(plan.contextTokens),
     tileTokens: 0,
