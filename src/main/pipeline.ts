@@ -23,8 +23,8 @@ import { type WatchLimits, WorkerSet } from './worker-set.js';
 
 /** Records taken before sockets get their turn. Chosen: some milliseconds of work. */
 const DRAIN_RECORDS = 256;
-/** Longest sleep of the token reader; also how often cancels that found the ring full are tried again. */
-const READ_WAIT_MS = 250;
+/** The token reader looks up at least this often: cancels that found the ring full are tried again. Chosen. */
+const READ_INTERVAL_MS = 250;
 /** Steps that follow each other faster than this are taken together: a wake-up costs the forward worker more than such a step. Chosen. */
 const BUSY_INTERVAL_MS = 1;
 /** Cancelled requests leave within a step or two. Chosen. */
@@ -311,6 +311,8 @@ export class WorkerPipeline implements Pipeline {
   }
 
   private async readTokens(): Promise<void> {
+    const alarm = setInterval(() => this.mainBell.ring(), READ_INTERVAL_MS);
+    alarm.unref();
     let tookAtMs = Number.NEGATIVE_INFINITY;
     while (this.state !== 'closed') {
       const seen = this.mainBell.read();
@@ -320,8 +322,9 @@ export class WorkerPipeline implements Pipeline {
       if (taken > 0) tookAtMs = performance.now();
       if (taken === DRAIN_RECORDS) await new Promise((resolve) => setImmediate(resolve));
       else if (taken > 0 && sinceLastMs < BUSY_INTERVAL_MS) await sleep(BUSY_INTERVAL_MS);
-      else await this.mainBell.waitAsync(seen, READ_WAIT_MS);
+      else await this.mainBell.waitAsync(seen);
     }
+    clearInterval(alarm);
   }
 
   private resendCancels(): void {

@@ -48,12 +48,14 @@ export class Doorbell {
     return result !== 'timed-out';
   }
 
-  /** Consumer on the main thread, which must not sleep. Resolves like `wait` returns. */
-  async waitAsync(seen: number, timeoutMs: number): Promise<boolean> {
+  /**
+   * Consumer on the main thread, which must not sleep. Resolves when it was rung since `seen`. It has no time limit: V8 keeps the timer of one
+   * until it is due, however soon the wait is over, so a limit for every token would wake the thread once more for each of them.
+   */
+  async waitAsync(seen: number): Promise<void> {
     Atomics.store(this.words, WAITING, 1);
-    const wait = Atomics.waitAsync(this.words, COUNT, seen, timeoutMs);
-    const result = wait.async ? await wait.value : wait.value;
+    const wait = Atomics.waitAsync(this.words, COUNT, seen);
+    if (wait.async) await wait.value;
     Atomics.store(this.words, WAITING, 0);
-    return result !== 'timed-out';
   }
 }

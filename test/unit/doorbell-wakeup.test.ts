@@ -31,16 +31,17 @@ if (isMainThread) {
     t.ok(bell.wait(seen, PATIENCE_MS), 'wait returns at once');
     const again = bell.read();
     bell.ring();
-    t.ok(await bell.waitAsync(again, PATIENCE_MS), 'waitAsync returns at once');
+    await bell.waitAsync(again);
+    t.pass('waitAsync returns at once');
   });
 
   t.test('nobody rings: the wait ends with false, and the bell still works', async (t) => {
     const bell = new Doorbell(new SharedArrayBuffer(DOORBELL_BYTES));
     t.notOk(bell.wait(bell.read(), 1));
-    t.notOk(await bell.waitAsync(bell.read(), 1));
-    const wait = bell.waitAsync(bell.read(), PATIENCE_MS);
+    const wait = bell.waitAsync(bell.read());
     bell.ring();
-    t.ok(await wait);
+    await wait;
+    t.pass('waitAsync ends with the ring');
   });
 
   t.test('a ring of long ago does not keep a consumer awake', async (t) => {
