@@ -64,6 +64,7 @@ class ForwardThread {
         rings,
         gauges,
         live,
+        ready.memory === 'host',
         (level, message) => this.report(level, message),
       ).run();
       engine.close();
