@@ -95,6 +95,23 @@ t.test('a save that finds no memory, and a restore that fails, cost a computatio
   t.same(lost.scheduler.hostPrefix.slots, lost.prefixes.slots);
 });
 
+t.test('one of two copies of a prefix fails: both requests are answered', async (t) => {
+  for (const failing of [1, 2]) {
+    const harness = withTier(streams, { failRestore: [failing] });
+    for (const id of [1, 2, 3, 4]) say(harness, id, letters(200, 65 + id * 5));
+    const turns = [120, 121].map((last) => [...letters(120, 70), last]);
+    turns.forEach((turn, i) => {
+      harness.submit(10 + i, turn, ONE);
+    });
+    harness.drain();
+    t.equal(harness.scheduler.counters.hostPrefixHits, 2);
+    t.equal(harness.failedCopies, 1);
+    turns.forEach((turn, i) => {
+      t.same(harness.outcome(10 + i).tokens, fakeCompletion(turn, 1));
+    });
+  }
+});
+
 t.test('a budget that shrinks takes the least valuable first, without a request', async (t) => {
   const harness = withTier();
   for (const id of [1, 2, 3, 4, 5]) say(harness, id, letters(200, 65 + id * 5));

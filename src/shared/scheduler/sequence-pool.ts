@@ -197,10 +197,12 @@ export class SequencePool {
     if (!keeps) home.hits = saved.hits;
   }
 
-  /** A saved prefix of `count` tokens was to come into the request's sequence: what is there and not the request's goes. */
-  trimRestored(request: Request, count: number, isRestored: boolean): void {
-    if (isRestored && count > request.computedCount)
-      this.plan.addOp(OP_KIND.remove, request.sequence, -1, request.computedCount, -1);
+  /**
+   * A saved prefix of `count` tokens was to come into the request's sequence: what is there and not the request's goes. Failures are told by
+   * slot, and a record may copy one slot into two sequences, so that a copy counts as failed is no proof that nothing came.
+   */
+  trimRestored(request: Request, count: number): void {
+    if (count > request.computedCount) this.plan.addOp(OP_KIND.remove, request.sequence, -1, request.computedCount, -1);
     this.cells.truncate(request.sequence, request.computedCount);
   }
 

@@ -244,7 +244,7 @@ export class StepPlanner {
     if (!request.isRestoring || request.sequence < 0) return;
     request.isRestoring = false;
     if (!isRestored) request.computedCount = 0;
-    this.pool.trimRestored(request, count, isRestored);
+    this.pool.trimRestored(request, count);
     if (request.phase === 'running') this.announce(request, request.computedCount);
   }
 
