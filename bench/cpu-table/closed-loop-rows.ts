@@ -1,6 +1,13 @@
 import { runLoad } from '../load/load-generator.js';
 import type { PromptShape } from '../load/prompts.js';
-import { type Figures, type Measurement, PEER_DEFAULTS, PLIMSOLL_DEFAULTS, type TableRow } from './table-row.js';
+import {
+  type Check,
+  type Figures,
+  type Measurement,
+  PEER_DEFAULTS,
+  PLIMSOLL_DEFAULTS,
+  type TableRow,
+} from './table-row.js';
 
 interface ClosedLoop {
   clients: number;
@@ -30,6 +37,26 @@ const SHARED: ClosedLoop = {
   shape: { promptTokens: 1380, sharedTokens: 1340, outputTokens: 64 },
 };
 
+/** At least so many times the better peer line's. */
+const outputRate = (bound: number): Check => ({
+  figure: 'outputTokensPerSecond',
+  name: 'output tokens/s',
+  digits: 1,
+  better: 'more',
+  against: 'better',
+  bound,
+});
+
+/** At most so many times the better peer line's. */
+const firstToken = (bound: number): Check => ({
+  figure: 'firstTokenP50Ms',
+  name: 'first token p50, ms',
+  digits: 0,
+  better: 'less',
+  against: 'better',
+  bound,
+});
+
 export const oneClient: TableRow = {
   id: 'one-client',
   title: '1 client, 200 in, 128 out',
@@ -42,16 +69,7 @@ export const oneClient: TableRow = {
       reason: 'one slot with no more cells than the request: nothing else to attend to',
     },
   },
-  checks: [
-    {
-      figure: 'outputTokensPerSecond',
-      name: 'output tokens/s',
-      digits: 1,
-      better: 'more',
-      against: 'better',
-      bound: 1.0,
-    },
-  ],
+  checks: [outputRate(1.0)],
   measure: (on) => closedLoop(ONE, on),
 };
 
@@ -76,30 +94,9 @@ export const eightDifferent: TableRow = {
   },
   ceiling: { sequences: 8, promptTokens: 160, outputTokens: 64 },
   checks: [
-    {
-      figure: 'outputTokensPerSecond',
-      name: 'output tokens/s',
-      digits: 1,
-      better: 'more',
-      against: 'better',
-      bound: 1.1,
-    },
-    {
-      figure: 'outputTokensPerSecond',
-      name: 'output tokens/s, share of llama-batched-bench',
-      digits: 1,
-      better: 'more',
-      against: 'ceiling',
-      bound: 0.92,
-    },
-    {
-      figure: 'firstTokenP50Ms',
-      name: 'first token p50, ms',
-      digits: 0,
-      better: 'less',
-      against: 'better',
-      bound: 0.65,
-    },
+    outputRate(1.1),
+    { ...outputRate(0.92), name: 'output tokens/s, share of llama-batched-bench', against: 'ceiling' },
+    firstToken(0.65),
   ],
   measure: (on) => closedLoop(DIFFERENT, on),
 };
@@ -123,24 +120,7 @@ export const eightShared: TableRow = {
       reason: 'one slot: the prefix is computed once and clients take turns, which costs the rate of a batch',
     },
   },
-  checks: [
-    {
-      figure: 'outputTokensPerSecond',
-      name: 'output tokens/s',
-      digits: 1,
-      better: 'more',
-      against: 'better',
-      bound: 3.0,
-    },
-    {
-      figure: 'firstTokenP50Ms',
-      name: 'first token p50, ms',
-      digits: 0,
-      better: 'less',
-      against: 'better',
-      bound: 0.3,
-    },
-  ],
+  checks: [outputRate(3.0), firstToken(0.3)],
   measure: (on) => closedLoop(SHARED, on),
 };
 
