@@ -71,6 +71,7 @@
         'src/sampling-parameters.cc',
         'src/selection.cc',
         'src/state-memory.cc',
+        'src/step-batch.cc',
         'src/step.cc',
         'src/vocabulary.cc',
       ],
