@@ -1,4 +1,5 @@
 import { type ContextSpec, EngineError } from '../shared/engine.js';
+import { invalid } from './fake-checks.js';
 import { EMPTY_HASH, nextHash } from './fake-tokens.js';
 
 /** The engine rounds cells up to this. */
@@ -164,8 +165,4 @@ function enlarged(values: Int32Array, capacity: number): Int32Array {
   const larger = new Int32Array(capacity);
   larger.set(values);
   return larger;
-}
-
-function invalid(message: string): EngineError {
-  return new EngineError('invalid_record', message);
 }

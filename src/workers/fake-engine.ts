@@ -20,6 +20,7 @@ import {
   stepOutputWords,
 } from '../shared/step-output.js';
 import { FakeCells, roundedCells } from './fake-cells.js';
+import { checkSpec, invalid } from './fake-checks.js';
 import { FakeDelay } from './fake-delay.js';
 import { fakeModelInfo, fakeReadings } from './fake-machine.js';
 import { FAKE_ENGINE_DEFAULTS, type FakeCrash, type FakeEngineOptions } from './fake-options.js';
@@ -379,33 +380,9 @@ export class FakeEngine implements Engine {
   }
 }
 
-function checkSpec(spec: ContextSpec): void {
-  for (const name of ['sequences', 'cells', 'batchTokens', 'ubatchTokens', 'threads', 'promptThreads'] as const) {
-    if (!Number.isInteger(spec[name]) || spec[name] < 1) {
-      throw new EngineError('invalid_argument', `${name} must be a positive integer, got ${spec[name]}`);
-    }
-  }
-  if (spec.ubatchTokens > spec.batchTokens) {
-    throw new EngineError(
-      'invalid_argument',
-      `ubatchTokens ${spec.ubatchTokens} exceed batchTokens ${spec.batchTokens}`,
-    );
-  }
-  if (spec.batchTokens < spec.sequences) {
-    throw new EngineError(
-      'invalid_argument',
-      `batchTokens ${spec.batchTokens} are fewer than ${spec.sequences} sequences`,
-    );
-  }
-}
-
 function crash(kind: FakeCrash): void {
   // process.abort() is refused in worker threads; the signal is what a native assertion raises.
   if (kind === 'abort-process') process.kill(process.pid, 'SIGABRT');
   if (kind === 'exit-thread') process.exit(70);
   throw new Error('the fake engine was told to crash');
-}
-
-function invalid(message: string): EngineError {
-  return new EngineError('invalid_record', message);
 }

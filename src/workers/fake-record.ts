@@ -12,10 +12,10 @@ import {
   START,
   START_WORDS,
 } from '../shared/batch-wire.js';
-import { EngineError } from '../shared/engine.js';
 import { f32FromBits } from '../shared/sampling.js';
 import { SAMPLING, SAMPLING_FIXED_WORDS, TOP_LOGPROBS_MAX } from '../shared/sampling-wire.js';
 import { NOTICE_KIND } from '../shared/token-wire.js';
+import { invalid } from './fake-checks.js';
 
 /** What a record may not exceed. */
 export interface RecordLimits {
@@ -178,8 +178,4 @@ function isOneOf(kinds: Readonly<Record<string, number>>, value: number): boolea
 
 function check(condition: boolean, what: string): void {
   if (!condition) throw invalid(what);
-}
-
-function invalid(message: string): EngineError {
-  return new EngineError('invalid_record', message);
 }
