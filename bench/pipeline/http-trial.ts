@@ -10,7 +10,7 @@ import { pino } from 'pino';
 import { httpConfig } from '../../src/main/http/http-config.js';
 import { createServer } from '../../src/main/http/server.js';
 import { startPipeline } from '../../src/main/pipeline.js';
-import type { PreparePool } from '../../src/main/prepare-types.js';
+import type { ChatPrompt, PreparePool } from '../../src/main/prepare-types.js';
 import { parseConfig } from '../../src/shared/config.js';
 import { FakeVocabulary } from '../../src/workers/fake-vocabulary.js';
 import { busiestThreadsMs, threadTimesMs } from '../measure/thread-times.js';
@@ -30,8 +30,9 @@ export interface HttpResult {
 class InlinePreparePool implements PreparePool {
   private readonly vocabulary = new FakeVocabulary();
 
-  async chat(inputsJson: string): Promise<Int32Array> {
-    return this.vocabulary.tokenize(this.vocabulary.applyTemplate(inputsJson), true, true);
+  async chat(inputsJson: string): Promise<ChatPrompt> {
+    const tokens = this.vocabulary.tokenize(this.vocabulary.applyTemplate(inputsJson), true, true);
+    return { tokens, boundaries: [] };
   }
 
   async text(text: string): Promise<Int32Array> {

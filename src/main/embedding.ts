@@ -6,8 +6,8 @@ import type { WorkerLogLevel } from '../workers/worker-messages.js';
 import { resolveModel } from './models/resolve-model.js';
 import { startPipeline } from './pipeline.js';
 import type { FinishReason, Pipeline, Residence } from './pipeline-types.js';
-import { WorkerPreparePool } from './prepare-pool.js';
-import type { PreparePool } from './prepare-types.js';
+import { prepareOptionsOf, WorkerPreparePool } from './prepare-pool.js';
+import type { ChatPrompt, PreparePool } from './prepare-types.js';
 import { ModelResidence } from './residence/model-residence.js';
 import { PieceTable } from './streaming/piece-table.js';
 import { StopStrings } from './streaming/stop-strings.js';
@@ -100,7 +100,7 @@ export class Engine {
         ...(onProgress && { onProgress }),
         ...(onLog && { log: onLog }),
       });
-      return { pipeline, prepare: new WorkerPreparePool({ modelHandle: pipeline.model.handle }) };
+      return { pipeline, prepare: new WorkerPreparePool(prepareOptionsOf(pipeline)) };
     };
     const residence = await ModelResidence.start(
       {
@@ -134,11 +134,11 @@ export class Engine {
     prompt: string | ChatMessage[],
     options: GenerateOptions = {},
   ): AsyncGenerator<GeneratedToken, Generation> {
-    const promptTokens = await this.tokenize(prompt, options.signal);
+    const { tokens: promptTokens, boundaries } = await this.promptOf(prompt, options.signal);
     const queue = new TokenQueue();
     const sampling = this.samplingOf(options, promptTokens.length);
     const id = this.pipeline.submit(
-      { promptTokens, sampling, ...(options.priority !== undefined && { priority: options.priority }) },
+      { promptTokens, boundaries, sampling, ...(options.priority !== undefined && { priority: options.priority }) },
       queue,
     );
     const cancel = () => this.pipeline.cancel(id);
@@ -185,8 +185,11 @@ export class Engine {
     await this.home.close(timeoutMs);
   }
 
-  private tokenize(prompt: string | ChatMessage[], signal = new AbortController().signal): Promise<Int32Array> {
-    if (typeof prompt === 'string') return this.prepare.text(prompt, { addSpecial: true, parseSpecial: false }, signal);
+  private async promptOf(prompt: string | ChatMessage[], signal = new AbortController().signal): Promise<ChatPrompt> {
+    if (typeof prompt === 'string') {
+      const tokens = await this.prepare.text(prompt, { addSpecial: true, parseSpecial: false }, signal);
+      return { tokens, boundaries: [] };
+    }
     return this.prepare.chat(JSON.stringify({ messages: prompt, addGenerationPrompt: true }), signal);
   }
 

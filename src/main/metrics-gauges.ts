@@ -60,7 +60,7 @@ const SCHEDULER_COUNTERS: ReadonlyArray<readonly [name: string, field: Scheduler
   ['preemptions_total', 'preemptions', 'Running requests that had to give up their KV cells.'],
   ['prefix_hit_tokens_total', 'prefixHitTokens', 'Prompt tokens found in the prefix cache.'],
   ['prefix_lookup_tokens_total', 'prefixLookupTokens', 'Prompt tokens looked up in the prefix cache.'],
-  ['host_prefix_saves_total', 'hostPrefixSaves', 'Evicted prefixes that were saved in host memory.'],
+  ['host_prefix_saves_total', 'hostPrefixSaves', 'Evicted prefixes and checkpoints that were saved in host memory.'],
   ['host_prefix_hits_total', 'hostPrefixHits', 'Prefixes that came back from host memory.'],
   ['host_prefix_hit_tokens_total', 'hostPrefixHitTokens', 'Prompt tokens that came back from host memory.'],
   ['host_prefix_evictions_total', 'hostPrefixEvictions', 'Saved prefixes given up for want of memory.'],

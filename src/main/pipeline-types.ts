@@ -23,6 +23,8 @@ export type FinishReason = 'stop' | 'length' | 'cancelled';
 
 export interface GenerationRequest {
   promptTokens: Int32Array;
+  /** Leading tokens of the prompt, ascending, at which other prompts may branch off it: the ends of its messages, as far as they matter. */
+  boundaries?: readonly number[];
   sampling: SamplingParams;
   /** Lower runs first; 0 is the default. */
   priority?: number;

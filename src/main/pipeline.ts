@@ -4,7 +4,7 @@ import { PlimsollError } from '../shared/errors.js';
 import { GaugeReader } from '../shared/gauges.js';
 import { DEVICE_GAUGES, type DeviceGauge, SCHEDULER_GAUGES, type SchedulerGauge } from '../shared/gauges-layout.js';
 import { cellBytesOf } from '../shared/memory/context-ladder.js';
-import { AUTO_HOST_TIER_BYTES } from '../shared/memory/host-tier-budget.js';
+import { AUTO_CHECKPOINT_BYTES, AUTO_HOST_TIER_BYTES } from '../shared/memory/host-tier-budget.js';
 import type { RungLimits } from '../shared/memory/rung-policy.js';
 import { bellOf, createCoreBuffers, createRingBuffers, startWordsMax } from '../shared/pipeline-buffers.js';
 import { tileTokensOf } from '../shared/scheduler/attention-tiles.js';
@@ -103,14 +103,14 @@ function forwardData(
 
 /** What the scheduler keeps to, from the settings and the context that stands. */
 export function limitsOf(config: Config, ready: ForwardReady): SchedulerLimits {
-  const { plan, model, context, ladder, probe } = ready;
+  const { plan, model, context, ladder, probe, stateSize } = ready;
   return {
     layout: plan.layout,
     sequences: context.sequences,
     runningCap: plan.runningCap,
     cells: context.cells,
     cellsMax: Math.max(context.cells, ladder[ladder.length - 1].cells),
-    cellBytes: cellBytesOf(plan),
+    ...stateSize,
     contextTokens: plan.contextTokens,
     chunkTokens: probe.chunkTokens || plan.chunkTokens,
     batchTokens: context.batchTokens,
@@ -136,9 +136,11 @@ function ladderLimits({ plan, ladder, memory }: ForwardReady, idleReleaseMs: num
   };
 }
 
-/** What evicted prefixes may take in host memory at most. Where ends cannot be removed, what would be saved is seldom a whole prefix of anything. */
-function hostPrefixBytesMax({ prefixCache, hostPrefixCacheBytes }: Config, { model }: ForwardReady): number {
-  if (!prefixCache || !model.canTrim) return 0;
+/** What saved prefixes may take in host memory at most: evicted ones, or checkpoints where ends cannot be removed. */
+function hostPrefixBytesMax(config: Config, { model }: ForwardReady): number {
+  const { prefixCache, hostPrefixCacheBytes, checkpointCacheBytes } = config;
+  if (!prefixCache) return 0;
+  if (!model.canTrim) return checkpointCacheBytes === 'auto' ? AUTO_CHECKPOINT_BYTES : checkpointCacheBytes;
   return hostPrefixCacheBytes === 'auto' ? AUTO_HOST_TIER_BYTES : hostPrefixCacheBytes;
 }
 
@@ -157,6 +159,7 @@ export class WorkerPipeline implements Pipeline {
   readonly activeMax: number;
   /** Cancels that found the submit ring full. */
   private readonly unsentCancels = new Set<number>();
+  private readonly savedBytesMax: number;
   private nextId: number;
   private state: 'running' | 'draining' | 'closed' = 'running';
   private fatalError: PlimsollError | null = null;
@@ -177,6 +180,7 @@ export class WorkerPipeline implements Pipeline {
     this.contextTokens = ready.plan.contextTokens;
     this.pieces = ready.pieces;
     this.activeMax = ready.plan.runningCap + config.maxQueuedRequests;
+    this.savedBytesMax = hostPrefixBytesMax(config, ready);
     const limits = limitsOf(config, ready);
     const rings = createRingBuffers(limits);
     this.submitWriter = new SubmitWriter(rings.submit);
@@ -196,13 +200,18 @@ export class WorkerPipeline implements Pipeline {
       epoch: ready.epoch,
       overlap: config.overlapSchedule,
       maxWaitMs: config.queueTimeoutMs,
-      hostPrefixBytesMax: hostPrefixBytesMax(config, ready),
+      hostPrefixBytesMax: this.savedBytesMax,
     });
     void this.readTokens();
   }
 
   get residence(): Residence {
     return residenceOf(this.deviceReader.read());
+  }
+
+  /** Checkpoints may be taken where a prompt says that others branch off it. */
+  get takesCheckpoints(): boolean {
+    return !this.model.canTrim && this.savedBytesMax > 0;
   }
 
   /** Ids from here on have not been given away. */

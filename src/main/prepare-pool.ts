@@ -2,11 +2,14 @@ import { availableParallelism } from 'node:os';
 import PQueue from 'p-queue';
 import { Piscina } from 'piscina';
 import { PlimsollError } from '../shared/errors.js';
-import type { PrepareJob, PreparePool, PrepareResult } from './prepare-types.js';
+import type { WorkerPipeline } from './pipeline.js';
+import type { ChatPrompt, PrepareJob, PreparePool, PrepareResult } from './prepare-types.js';
 
 export interface PreparePoolOptions {
   /** ModelInfo.handle: how a worker finds the loaded model's vocabulary. */
   modelHandle: number;
+  /** Prompts of conversations come with their boundaries: for models that need checkpoints there. */
+  findsBoundaries?: boolean;
   /** Chosen by default: half of the cores, 1 to 4. Templates and tokenizers are fast; the engine needs the cores more. */
   threads?: number;
   /** Jobs that may wait, beyond those at work. Chosen: at some ms a job, a wait of seconds. */
@@ -28,6 +31,11 @@ const RETRY_AFTER_SECONDS = 1;
  */
 const JOB_TIMEOUT_MS = 30_000;
 
+/** What the pool beside a pipeline must know of its model. */
+export function prepareOptionsOf({ model, takesCheckpoints }: WorkerPipeline): PreparePoolOptions {
+  return { modelHandle: model.handle, findsBoundaries: takesCheckpoints };
+}
+
 /**
  * Piscina over src/workers/prepare-worker.ts. It may restart a worker without anyone noticing: right for stateless work, and the
  * reason why nothing else uses it. Jobs wait in a queue of ours: Piscina aborts a running task by terminating its worker, and a client
@@ -38,9 +46,11 @@ export class WorkerPreparePool implements PreparePool {
   private readonly queue: PQueue;
   private readonly queueLimit: number;
   private readonly jobTimeoutMs: number;
+  private readonly findsBoundaries: boolean;
 
   constructor(options: PreparePoolOptions) {
     const threads = options.threads ?? Math.min(4, Math.max(1, availableParallelism() >> 1));
+    this.findsBoundaries = options.findsBoundaries ?? false;
     this.queueLimit = options.queueLimit ?? QUEUE_LIMIT;
     this.jobTimeoutMs = options.jobTimeoutMs ?? JOB_TIMEOUT_MS;
     this.queue = new PQueue({ concurrency: threads });
@@ -63,8 +73,14 @@ export class WorkerPreparePool implements PreparePool {
     await this.pool.run({ kind: 'text', text: 'warm', addSpecial: false, parseSpecial: false });
   }
 
-  async chat(inputsJson: string, signal: AbortSignal): Promise<Int32Array> {
-    return (await this.run({ kind: 'chat', inputsJson }, 'messages', signal)).tokens;
+  async chat(inputsJson: string, signal: AbortSignal): Promise<ChatPrompt> {
+    const { findsBoundaries } = this;
+    const { tokens, boundaries = [] } = await this.run(
+      { kind: 'chat', inputsJson, findsBoundaries },
+      'messages',
+      signal,
+    );
+    return { tokens, boundaries };
   }
 
   async text(

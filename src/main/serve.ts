@@ -11,7 +11,7 @@ import { packageVersion } from './package-root.js';
 import { startPipeline } from './pipeline.js';
 import type { Pipeline } from './pipeline-types.js';
 import { planReport } from './plan-report.js';
-import { WorkerPreparePool } from './prepare-pool.js';
+import { prepareOptionsOf, WorkerPreparePool } from './prepare-pool.js';
 import { type LoadedModel, ModelResidence } from './residence/model-residence.js';
 import { StartError } from './start-error.js';
 import { type LineView, WHOLE_LINE } from './supervisor/line-view.js';
@@ -159,7 +159,7 @@ async function startModel({ config, modelPath, line, log, signal, firstRequestId
   // In full once: a model that comes back many times a day must not fill a log.
   const level = firstRequestId === 1 ? 'info' : 'debug';
   for (const text of planReport(pipeline.ready)) log[level](text);
-  const prepare = new WorkerPreparePool({ modelHandle: pipeline.model.handle });
+  const prepare = new WorkerPreparePool(prepareOptionsOf(pipeline));
   // A probe has paged the weights in and compiled what there is to compile.
   const needsWarmUp = config.warmup && !pipeline.ready.probe.ran;
   try {

@@ -102,6 +102,13 @@ const schema = z.strictObject({
   hostPrefixCacheBytes: autoOr(whole(0, Number.MAX_SAFE_INTEGER))
     .default(0)
     .describe('auto, off or bytes such as 512MiB or 4GiB'),
+  /**
+   * The same for checkpoints, which models whose sequences cannot be cut back have instead; 0: none are taken. Chosen: on, because such a model
+   * computes a conversation anew without them, and of a size that nobody misses (AUTO_CHECKPOINT_BYTES).
+   */
+  checkpointCacheBytes: autoOr(whole(0, Number.MAX_SAFE_INTEGER))
+    .default('auto')
+    .describe('auto, off or bytes such as 512MiB or 4GiB'),
   prefixCache: z.boolean().default(true).describe('true or false'),
   /** How a request that runs alone is computed ahead of its samples. */
   speculative: z.enum(['ngram', 'off']).default('ngram').describe('ngram or off'),

@@ -5,7 +5,7 @@ import { DEVICE_GAUGES, gaugesBytes, SCHEDULER_GAUGES } from './gauges-layout.js
 import { RESULT_HEADER_WORDS, RESULT_SAMPLE_WORDS } from './result-wire.js';
 import { ringBytes, ringCapacityFor } from './ring.js';
 import { GRAMMAR_MAX_BYTES, LOGIT_BIAS_MAX, SAMPLING_FIXED_WORDS, TOP_LOGPROBS_MAX } from './sampling-wire.js';
-import { SUBMIT_HEADER_WORDS } from './submit-wire.js';
+import { SUBMIT_BOUNDARIES_MAX, SUBMIT_HEADER_WORDS } from './submit-wire.js';
 import { TIER_COPIES_MAX, TIER_OP_WORDS, TIER_OPS_MAX } from './tier-wire.js';
 import { TOKEN_SAMPLE_WORDS } from './token-wire.js';
 
@@ -74,7 +74,7 @@ export function startWordsMax(contextTokens: number): number {
 }
 
 export function createRingBuffers(sizes: RingSizes): RingBuffers {
-  const submitWords = SUBMIT_HEADER_WORDS + SAMPLING_MAX_WORDS + sizes.contextTokens;
+  const submitWords = SUBMIT_HEADER_WORDS + SAMPLING_MAX_WORDS + sizes.contextTokens + SUBMIT_BOUNDARIES_MAX;
   const resultWords = RESULT_HEADER_WORDS + sizes.sequences * RESULT_SAMPLE_WORDS + TIER_COPIES_MAX;
   const tokenWords = Math.max(
     1 + sizes.sequences * (TOKEN_SAMPLE_WORDS + 2 * TOP_LOGPROBS_MAX),

@@ -87,9 +87,10 @@ export class FakeVocabulary implements Vocabulary {
     return token === FAKE_EOS || token === FAKE_END_OF_TURN;
   }
 
-  /** Role token, content, end of turn; then the assistant's role, unless the last message is the assistant's own, to be continued. */
+  /** Role token, content, end of turn; then the assistant's role, if it is asked for and the last message is not the assistant's own, to be continued. */
   applyTemplate(inputsJson: string): string {
-    const { messages } = JSON.parse(inputsJson) as { messages: TemplateMessage[] };
+    const inputs = JSON.parse(inputsJson) as { messages: TemplateMessage[]; addGenerationPrompt?: boolean };
+    const { messages, addGenerationPrompt = true } = inputs;
     const turns = messages.map(({ role, content }, i) => {
       const known = CONTROL_TEXTS.includes(`<|${role}|>`);
       const head = known ? `<|${role}|>` : `<|user|>${role}: `;
@@ -97,6 +98,7 @@ export class FakeVocabulary implements Vocabulary {
       const isContinued = role === 'assistant' && i === messages.length - 1;
       return isContinued ? `${head}${text}` : `${head}${text}<|end|>`;
     });
-    return turns.join('') + (messages.at(-1)?.role === 'assistant' ? '' : '<|assistant|>');
+    const isOpen = addGenerationPrompt && messages.at(-1)?.role !== 'assistant';
+    return turns.join('') + (isOpen ? '<|assistant|>' : '');
   }
 }

@@ -129,19 +129,22 @@ export class OverlapLoop {
   private submitRequest(words: Int32Array, at: number, lengthWords: number): void {
     const promptCount = words[at + SUBMIT.promptTokens];
     const samplingWords = words[at + SUBMIT.samplingWords];
-    if (lengthWords !== SUBMIT_HEADER_WORDS + samplingWords + promptCount)
+    const boundaryCount = words[at + SUBMIT.boundaries];
+    if (lengthWords !== SUBMIT_HEADER_WORDS + samplingWords + promptCount + boundaryCount)
       throw new Error('a submit record contradicts itself');
     const samplingAt = at + SUBMIT_HEADER_WORDS;
+    const promptAt = samplingAt + samplingWords;
     // slice copies: the ring's room is main's again when this returns.
     const sampling = words.slice(samplingAt, samplingAt + samplingWords);
     this.scheduler.submit({
       id: words[at + SUBMIT.request],
-      promptTokens: words.slice(samplingAt + samplingWords, at + lengthWords),
+      promptTokens: words.slice(promptAt, promptAt + promptCount),
       sampling,
       maxTokens: sampling[SAMPLING.maxTokens],
       penaltyLastTokens: sampling[SAMPLING.penaltyLastTokens],
       priority: words[at + SUBMIT.priority],
       cacheSalt: words[at + SUBMIT.cacheSalt],
+      boundaries: Array.from(words.subarray(promptAt + promptCount, at + lengthWords)),
       usesPrefixCache: (words[at + SUBMIT.flags] & SUBMIT_FLAG.noPrefixCache) === 0,
       allowsDrafts: (words[at + SUBMIT.flags] & SUBMIT_FLAG.noDrafts) === 0,
       arrivedAtMs: performance.now(),

@@ -1,5 +1,6 @@
 import type { PrepareJob, PrepareResult } from '../main/prepare-types.js';
 import { EngineError, type Vocabulary } from '../shared/engine.js';
+import { messageBoundaries } from './message-boundaries.js';
 
 /** A vocabulary that can say whether a grammar is usable. Asked for by name, because not every engine build has it. */
 interface GrammarChecker {
@@ -20,13 +21,18 @@ export function runPrepareJob(vocabulary: Vocabulary, job: PrepareJob): PrepareR
   }
 }
 
-function answer(vocabulary: Vocabulary, job: PrepareJob): { tokens: Int32Array; text: string } {
+function answer(vocabulary: Vocabulary, job: PrepareJob): Omit<PrepareResult & { ok: true }, 'ok'> {
   switch (job.kind) {
     case 'chat': {
       const prompt = vocabulary.applyTemplate(job.inputsJson);
       // The template writes control tokens as text, so the prompt is parsed for them, as llama.cpp's server does. A user's text that
       // spells a control token becomes one too; docs/errors.md says so.
-      return { tokens: withoutDoubleBos(vocabulary, vocabulary.tokenize(prompt, true, true)), text: '' };
+      const whole = vocabulary.tokenize(prompt, true, true);
+      const tokens = withoutDoubleBos(vocabulary, whole);
+      if (!job.findsBoundaries) return { tokens, text: '' };
+      const dropped = whole.length - tokens.length;
+      const boundaries = messageBoundaries(vocabulary, job.inputsJson, whole).map((count) => count - dropped);
+      return { tokens, text: '', boundaries: boundaries.filter((count) => count > 0) };
     }
     case 'text':
       return { tokens: vocabulary.tokenize(job.text, job.addSpecial, job.parseSpecial), text: '' };

@@ -6,6 +6,7 @@ import { contextLadder } from '../shared/memory/context-ladder.js';
 import { ExactCostModel } from '../shared/memory/exact-cost-model.js';
 import { type DeviceMemory, deviceMemoryOf, headroomOf } from '../shared/memory/headroom.js';
 import { planUnderLine } from '../shared/memory/lowered-line.js';
+import { stateSizeOf } from '../shared/memory/state-size.js';
 import { DeviceGaugeWriter } from './device-gauges.js';
 import { asNamed } from './device-names.js';
 import { LiveThreads } from './live-threads.js';
@@ -69,6 +70,7 @@ export function startForward(
     return null;
   }
   const ladder = contextLadder(plan, costs, memory, data.fixedContext);
+  const stateSize = stateSizeOf(plan, costs, model.canTrim);
   const planMs = performance.now() - planStartMs;
   gauges.isShared = plan.layout === 'shared';
   const context = engine.createContext(ladder[0].spec);
@@ -94,6 +96,7 @@ export function startForward(
       model,
       memory,
       plan,
+      stateSize,
       lineFraction,
       ladder,
       rung: 0,

@@ -3,6 +3,7 @@ import type { ContextInfo, ModelInfo, ModelOptions } from '../shared/engine.js';
 import type { ContextRung } from '../shared/memory/context-ladder.js';
 import type { DeviceMemory } from '../shared/memory/headroom.js';
 import type { Plan, PlanFlags, Refusal } from '../shared/memory/plan-types.js';
+import type { StateSize } from '../shared/memory/state-size.js';
 import type { CoreBuffers, RingBuffers } from '../shared/pipeline-buffers.js';
 import type { FakeEngineOptions } from './fake-options.js';
 import type { OverlapOptions } from './overlap-loop.js';
@@ -34,6 +35,8 @@ export interface ForwardReady {
   model: ModelInfo;
   memory: DeviceMemory;
   plan: Plan;
+  /** Of a sequence in contexts of this plan. */
+  stateSize: StateSize;
   /** The line that the plan keeps, as a share of the limit. */
   lineFraction: number;
   /** From the smallest context to the planned one, and which of them stands. */

@@ -29,7 +29,9 @@ t.test('jobs run on a worker', async (t) => {
   await pool.warmUp();
   t.same(Array.from(await pool.text('Aé', options, never)), [65, 262]);
   const inputs = JSON.stringify({ messages: [{ role: 'user', content: 'a' }] });
-  t.same(Array.from(await pool.chat(inputs, never)), [256, 260, 97, 258, 261]);
+  const prompt = await pool.chat(inputs, never);
+  t.same(Array.from(prompt.tokens), [256, 260, 97, 258, 261]);
+  t.same(prompt.boundaries, [], 'nobody asked for them');
   t.equal(await pool.render(inputs, never), '<|user|>a<|end|><|assistant|>');
   t.equal(await pool.render(inputs, never), '<|user|>a<|end|><|assistant|>', 'and again');
   await t.rejects(pool.checkGrammar('root ::= "a"', never), { code: 'invalid_request', param: 'grammar' });

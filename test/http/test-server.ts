@@ -3,7 +3,7 @@ import OpenAI from 'openai';
 import { pino } from 'pino';
 import { type HttpConfig, httpConfig } from '../../src/main/http/http-config.js';
 import { createServer } from '../../src/main/http/server.js';
-import type { PrepareJob, PreparePool, PrepareResult } from '../../src/main/prepare-types.js';
+import type { ChatPrompt, PrepareJob, PreparePool, PrepareResult } from '../../src/main/prepare-types.js';
 import { PlimsollError } from '../../src/shared/errors.js';
 import { runPrepareJob } from '../../src/workers/prepare-job.js';
 import { ScriptedPipeline, vocabulary } from './scripted-pipeline.js';
@@ -13,8 +13,13 @@ export class LocalPreparePool implements PreparePool {
   gate: Promise<void> = Promise.resolve();
   readonly signals: AbortSignal[] = [];
 
-  async chat(inputsJson: string, signal: AbortSignal): Promise<Int32Array> {
-    return (await this.run({ kind: 'chat', inputsJson }, 'messages', signal)).tokens;
+  async chat(inputsJson: string, signal: AbortSignal): Promise<ChatPrompt> {
+    const { tokens, boundaries = [] } = await this.run(
+      { kind: 'chat', inputsJson, findsBoundaries: true },
+      'messages',
+      signal,
+    );
+    return { tokens, boundaries };
   }
 
   async text(

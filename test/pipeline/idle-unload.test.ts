@@ -53,11 +53,11 @@ t.test('requests that come together wait for one load, prompts of tokens and of 
   t.teardown(() => fake.residence.close(0));
   await untilResidence(fake, 'unloaded');
   const answers = Promise.all(['a', 'bb', 'ccc'].map((text) => ask(pipeline, textTokens(text), { maxTokens: 5 })));
-  const tokens = prepare.chat('{"messages":[{"content":"x"}]}', NEVER);
+  const prompt = prepare.chat('{"messages":[{"content":"x"}]}', NEVER);
   t.equal(pipeline.residence, 'loading');
   t.equal(pipeline.activeCount, 3, 'they are in flight');
   gate.open();
-  t.same(await tokens, textTokens('x'));
+  t.same((await prompt).tokens, textTokens('x'));
   for (const [i, answer] of (await answers).entries()) {
     t.same(answer.tokens, fakeCompletion(textTokens('abc'[i].repeat(i + 1)), 5));
     t.equal(answer.reason, 'length');

@@ -1,7 +1,7 @@
 /** A model that may be unloaded, over fake pipelines. */
 import { startPipeline } from '../../src/main/pipeline.js';
 import type { Residence } from '../../src/main/pipeline-types.js';
-import type { PreparePool } from '../../src/main/prepare-types.js';
+import type { ChatPrompt, PreparePool } from '../../src/main/prepare-types.js';
 import { type LoadedModel, ModelResidence, type ResidenceOptions } from '../../src/main/residence/model-residence.js';
 import { type ConfigInput, parseConfig } from '../../src/shared/config.js';
 import type { FakeEngineOptions } from '../../src/workers/fake-options.js';
@@ -11,8 +11,8 @@ import { textTokens } from './fake-pipeline.js';
 class BytePrepare implements PreparePool {
   private isClosed = false;
 
-  chat(inputsJson: string): Promise<Int32Array> {
-    return this.text(JSON.parse(inputsJson).messages[0].content);
+  async chat(inputsJson: string): Promise<ChatPrompt> {
+    return { tokens: await this.text(JSON.parse(inputsJson).messages[0].content), boundaries: [] };
   }
 
   async text(text: string): Promise<Int32Array> {

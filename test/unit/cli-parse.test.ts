@@ -74,6 +74,7 @@ const EXAMPLES: Record<string, [text: string, key: ConfigKey, value: unknown]> =
   'max-total-tokens': ['1m', 'maxTotalTokens', 1_048_576],
   'mem-fraction-static': ['0.85', 'memoryFraction', 0.85],
   'host-prefix-cache': ['1.5GiB', 'hostPrefixCacheBytes', 1_610_612_736],
+  'checkpoint-cache': ['off', 'checkpointCacheBytes', 0],
   'idle-release': ['2m', 'idleReleaseMs', 120_000],
   'idle-unload': ['1h', 'idleUnloadMs', 3_600_000],
   'kv-cache-dtype': ['q8_0', 'kvType', 'q8_0'],

@@ -10,6 +10,7 @@ import { fakeCompletion } from '../../src/workers/fake-tokens.js';
 import { LIMITS, SchedulerHarness } from '../support/scheduler-harness.js';
 
 const CELL_BYTES = 100;
+const STATE_BYTES = 2000;
 
 /** A prompt of a few shared openings, so that prefixes meet, fork and repeat. */
 const prompt = fc
@@ -20,10 +21,22 @@ const prompt = fc
   )
   .map(([opening, length, rest]) => [...Array.from({ length }, (_, i) => 97 + ((i * (opening + 1)) % 26)), ...rest]);
 
+/** Ends of messages: few of them, so that prompts with the same opening have the same. */
+const boundaries = fc.constantFrom<number[]>([], [70], [70, 140], [100], [140]);
+const within = (counts: number[], prompt: number[]) => counts.filter((count) => count <= prompt.length);
+
 type Action =
-  | { kind: 'submit'; prompt: number[]; maxTokens: number; priority: number; salt: number; cache: boolean }
+  | {
+      kind: 'submit';
+      prompt: number[];
+      boundaries: number[];
+      maxTokens: number;
+      priority: number;
+      salt: number;
+      cache: boolean;
+    }
   /** The next turn of a conversation: an earlier prompt, its answer so far, and more. */
-  | { kind: 'goOn'; which: number; maxTokens: number }
+  | { kind: 'goOn'; which: number; boundaries: number[]; maxTokens: number }
   | { kind: 'cancel'; which: number }
   | { kind: 'budget'; bytes: number }
   | { kind: 'plan' }
@@ -35,6 +48,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
     arbitrary: fc.record({
       kind: fc.constant('goOn' as const),
       which: fc.nat(20),
+      boundaries,
       maxTokens: fc.integer({ min: 1, max: 30 }),
     }),
   },
@@ -43,6 +57,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
     arbitrary: fc.record({
       kind: fc.constant('submit' as const),
       prompt,
+      boundaries,
       maxTokens: fc.integer({ min: 1, max: 60 }),
       priority: fc.integer({ min: 0, max: 2 }),
       salt: fc.constantFrom(0, 0, 0, 7),
@@ -112,6 +127,8 @@ t.test(
       saves: 0,
       hostHits: 0,
       hostEvictions: 0,
+      checkpoints: 0,
+      checkpointHits: 0,
       failedCopies: 0,
       drafted: 0,
       accepted: 0,
@@ -127,6 +144,7 @@ t.test(
           runningCap: w.sequences,
           cells: w.cells,
           cellBytes: CELL_BYTES,
+          stateBytes: w.canTrim ? 0 : STATE_BYTES,
           contextTokens: 256,
           chunkTokens: w.chunkTokens,
           batchTokens: 80,
@@ -148,6 +166,7 @@ t.test(
           if (a.kind === 'submit') {
             submitted.push(a);
             harness.submit(submitted.length, a.prompt, {
+              boundaries: within(a.boundaries, a.prompt),
               priority: a.priority,
               cacheSalt: a.salt,
               usesPrefixCache: a.cache,
@@ -157,7 +176,8 @@ t.test(
             const which = a.which % submitted.length;
             const prompt = [...submitted[which].prompt, ...harness.outcome(which + 1).tokens, 66, 67].slice(0, 190);
             submitted.push({ prompt, maxTokens: a.maxTokens });
-            harness.submit(submitted.length, prompt, { params: { maxTokens: a.maxTokens } });
+            const boundaries = within(a.boundaries, prompt);
+            harness.submit(submitted.length, prompt, { boundaries, params: { maxTokens: a.maxTokens } });
           } else if (a.kind === 'cancel' && submitted.length > 0) {
             const id = (a.which % submitted.length) + 1;
             if (harness.outcome(id).end === '') cancelled.add(id);
@@ -194,6 +214,8 @@ t.test(
         seen.saves += counters.hostPrefixSaves;
         seen.hostHits += counters.hostPrefixHits;
         seen.hostEvictions += counters.hostPrefixEvictions;
+        seen.checkpoints += w.canTrim ? 0 : counters.hostPrefixSaves;
+        seen.checkpointHits += w.canTrim ? 0 : counters.hostPrefixHits;
         seen.failedCopies += harness.failedCopies;
         seen.drafted += counters.draftedTokens;
         seen.accepted += counters.acceptedDraftTokens;

@@ -206,6 +206,14 @@ export const FLAGS: readonly Flag[] = [
     help: 'RAM for evicted prefixes, or auto',
   },
   {
+    key: 'checkpointCacheBytes',
+    name: 'checkpoint-cache',
+    value: 'size',
+    read: read.readBytes,
+    group: 'Memory',
+    help: "RAM for recurrent models' prefixes",
+  },
+  {
     key: 'memoryFraction',
     name: 'mem-fraction-static',
     value: 'auto|F',
@@ -351,6 +359,8 @@ export const FOREIGN_FLAGS: Readonly<Record<string, string>> = {
   '--hf-repo': '--model hf:owner/repo[:quant]',
   '-cram': '--host-prefix-cache',
   '--cache-ram': '--host-prefix-cache',
+  '-ctxcp': '--checkpoint-cache (bytes)',
+  '--ctx-checkpoints': '--checkpoint-cache (bytes)',
   '--hicache-size': '--host-prefix-cache',
   '--max-num-seqs': '--max-running-requests',
   '--gpu-memory-utilization': '--mem-fraction-static',

@@ -21,13 +21,18 @@ export function addChatRoute(app: FastifyInstance, context: RouteContext): void 
       refuseUnsupported(body);
       const grammar = grammarOf(body);
       if (grammar !== '') await backend.prepare.checkGrammar(grammar, signal);
-      const promptTokens = await backend.prepare.chat(templateInputs(body), signal);
+      const { tokens, boundaries } = await backend.prepare.chat(templateInputs(body), signal);
       const logprobs = body.logprobs ? (body.top_logprobs ?? 0) : -1;
       const asked = body.max_completion_tokens ?? body.max_tokens;
       const count = body.n ?? 1;
       return {
         body,
-        choices: choicesOf(backend, promptTokens, { ...body, grammar }, { logprobs, asked, count, param: 'messages' }),
+        choices: choicesOf(
+          backend,
+          tokens,
+          { ...body, grammar },
+          { logprobs, asked, count, param: 'messages', boundaries },
+        ),
         choicesPerPrompt: count,
         echoes: new Array<string>(count).fill(''),
         logprobs,
@@ -44,13 +49,20 @@ export function choicesOf(
   backend: Backend,
   promptTokens: Int32Array,
   body: ReplyPlan['body'],
-  options: { logprobs: number; asked: number | undefined; count: number; param: string },
+  options: {
+    logprobs: number;
+    asked: number | undefined;
+    count: number;
+    param: string;
+    boundaries?: readonly number[];
+  },
 ): ChoicePlan[] {
   const { pipeline } = backend;
   const maxTokens = outputLimit(promptTokens.length, options.asked, pipeline.contextTokens, options.param);
   const template = samplingTemplate(body, options.logprobs, pipeline.model.vocabularySize);
   return Array.from({ length: options.count }, (_, i) => ({
     promptTokens,
+    boundaries: options.boundaries ?? [],
     sampling: { ...template, maxTokens, seed: (template.seed + i) | 0 },
   }));
 }

@@ -9,6 +9,8 @@ export type ChoiceEnd = 'stop' | 'length';
 
 export interface ChoicePlan {
   promptTokens: Int32Array;
+  /** As in GenerationRequest. */
+  boundaries: readonly number[];
   sampling: SamplingParams;
 }
 

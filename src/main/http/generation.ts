@@ -123,8 +123,8 @@ export class Generation {
   private submitChoice(choice: Choice): void {
     const { pipeline, priority, cacheSalt, noPrefixCache, noDrafts } = this.context;
     choice.submittedAtMs = performance.now();
-    const { promptTokens, sampling } = choice.plan;
-    choice.id = pipeline.submit({ promptTokens, sampling, priority, cacheSalt, noPrefixCache, noDrafts }, choice);
+    const request = { ...choice.plan, priority, cacheSalt, noPrefixCache, noDrafts };
+    choice.id = pipeline.submit(request, choice);
     // The pipeline may have called back before it returned the id.
     if (choice.isOver) pipeline.cancel(choice.id);
   }

@@ -105,7 +105,7 @@ const MODEL: ModelInfo = {
 };
 
 const REHEARSAL_PREPARE: PreparePool = {
-  chat: async () => new Int32Array(PROMPT_TOKENS),
+  chat: async () => ({ tokens: new Int32Array(PROMPT_TOKENS), boundaries: [] }),
   text: async () => new Int32Array(PROMPT_TOKENS),
   render: async () => '',
   checkGrammar: async () => {},

@@ -1,11 +1,11 @@
-import type { PreparePool } from '../prepare-types.js';
+import type { ChatPrompt, PreparePool } from '../prepare-types.js';
 import type { ModelResidence } from './model-residence.js';
 
 /** The prepare pool of a model that may be unloaded: a job waits for the model to be loaded again, and keeps it loaded. */
 export class ResidentPrepare implements PreparePool {
   constructor(private readonly residence: ModelResidence) {}
 
-  chat(inputsJson: string, signal: AbortSignal): Promise<Int32Array> {
+  chat(inputsJson: string, signal: AbortSignal): Promise<ChatPrompt> {
     return this.with(signal, (pool) => pool.chat(inputsJson, signal));
   }
 

@@ -4,6 +4,8 @@ import { GIB, HOST_GROWTH_BYTES, MARGIN_FRACTION, MAX_SHARE_MARGIN_BYTES, MIN_MA
 const HOST_TIER_SHARE = 0.5;
 /** What an automatic tier takes at most. Chosen: some hundred long conversations; a machine is not filled with what may never be asked for. */
 export const AUTO_HOST_TIER_BYTES = 8 * GIB;
+/** What checkpoints take at most. Chosen: the states of some ten conversations of a model of 10 billion parameters; those of small models number hundreds. */
+export const AUTO_CHECKPOINT_BYTES = GIB;
 
 export interface HostTierState {
   /** The user's bound, or the automatic one; 0: no tier. */

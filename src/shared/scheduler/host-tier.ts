@@ -22,6 +22,16 @@ const QUIET_MS = 1_000;
 /** Weight of the newest copy in the running average. Chosen: about the last five count. */
 const NEWEST_WEIGHT = 0.2;
 
+/** How a saved state can be used. */
+export interface StateKind {
+  /** Keys and values of a token. */
+  cellBytes: number;
+  /** What a state takes beside its tokens' cells. */
+  stateBytes: number;
+  /** Its end can be removed: it serves for each prefix of its tokens. Else for prompts that begin with all of them. */
+  canTrim: boolean;
+}
+
 /** A prefix outside the context. Its bytes lie with the forward worker, under the number `slot`. */
 export interface SavedPrefix {
   readonly slot: number;
@@ -62,11 +72,20 @@ export class HostTier {
   private tokenCopyMicros: number;
 
   constructor(
-    private readonly cellBytes: number,
+    private readonly kind: StateKind,
     private readonly ops: TierOps,
     private readonly counters: SchedulerCounters,
   ) {
-    this.tokenCopyMicros = (cellBytes + NOTES_BYTES) / ASSUMED_COPY_BYTES_PER_MICRO;
+    this.tokenCopyMicros = this.tokenBytes / ASSUMED_COPY_BYTES_PER_MICRO;
+  }
+
+  private get tokenBytes(): number {
+    return this.kind.cellBytes + NOTES_BYTES;
+  }
+
+  /** A state of `count` tokens in tokens' worth of bytes: a copy takes as long for what it has beside its cells. */
+  private weight(count: number): number {
+    return count + this.kind.stateBytes / this.tokenBytes;
   }
 
   /** Numbers of what the books have. */
@@ -116,6 +135,7 @@ export class HostTier {
       const decisive = cached + TIER_MIN_TOKENS - 1;
       if (decisive >= limit || saved.tokens[decisive] !== tokens[decisive]) continue;
       const count = commonPrefix(saved.tokens, tokens, Math.min(saved.tokens.length, limit));
+      if (!this.kind.canTrim && count < saved.tokens.length) continue;
       if (count < cached + TIER_MIN_TOKENS || !this.isShortEnough(saved.tokens.length)) continue;
       if (!this.isWorthCopying(count - cached, saved.tokens.length)) continue;
       if (best === null || count > best.count) best = { saved, count };
@@ -123,15 +143,15 @@ export class HostTier {
     return best;
   }
 
-  /** `gained` tokens need not be computed for a copy of `copied` tokens. */
-  private isWorthCopying(gained: number, copied: number): boolean {
+  /** `gained` tokens need not be computed for `copies` copies of `count` tokens. */
+  private isWorthCopying(gained: number, count: number, copies = 1): boolean {
     if (this.promptTokenMicros === 0) return true;
-    return gained * this.promptTokenMicros >= WORTH_FACTOR * copied * this.tokenCopyMicros;
+    return gained * this.promptTokenMicros >= WORTH_FACTOR * copies * this.weight(count) * this.tokenCopyMicros;
   }
 
   /** Whether a copy of `count` tokens keeps the step short enough for those that wait for its end. */
   private isShortEnough(count: number): boolean {
-    return this.ops.copies < TIER_COPIES_MAX && count * this.tokenCopyMicros <= this.copyBudgetMicros;
+    return this.ops.copies < TIER_COPIES_MAX && this.weight(count) * this.tokenCopyMicros <= this.copyBudgetMicros;
   }
 
   /**
@@ -147,19 +167,67 @@ export class HostTier {
       return true;
     }
     if (!this.isShortEnough(count)) return false;
-    if (!this.isWorthCopying(own, 2 * count)) {
+    if (!this.isWorthCopying(own, count, 2)) {
       this.tokenCopyMicros *= DOUBT;
       return false;
     }
-    const bytes = count * (this.cellBytes + NOTES_BYTES);
+    return this.store(sequence, count, hits, lastUsedMs, nowMs);
+  }
+
+  /**
+   * Whether a running request should stop at its `count`th token for a checkpoint: there is room for one at all, and it would hold
+   * enough more than the longest one that the prompt has already.
+   */
+  wantsCheckpoint(tokens: Int32Array, count: number, cacheSalt: number): boolean {
+    if (this.budget === 0 || this.kind.canTrim || this.bytesOf(count) > this.budget) return false;
+    const own = count - this.longestWithin(tokens, count, cacheSalt);
+    return own >= TIER_MIN_TOKENS && this.isWorthCopying(own, count, 2);
+  }
+
+  /** The first `count` tokens of a sequence, which has no more of them now, are saved while their request goes on. */
+  checkpoint(sequence: Sequence, count: number, nowMs: number): void {
+    const { tokens, cacheSalt } = sequence;
+    if (this.wantsCheckpoint(tokens, count, cacheSalt) && this.isShortEnough(count))
+      this.store(sequence, count, 0, nowMs, nowMs);
+  }
+
+  /** Tokens of the longest saved prefix, or one that is being saved, that is a prefix of the first `count` tokens. */
+  private longestWithin(tokens: Int32Array, count: number, cacheSalt: number): number {
+    let longest = 0;
+    for (const saved of this.bySlot.values()) {
+      const { length } = saved.tokens;
+      if (saved.cacheSalt !== cacheSalt || length > count || length <= longest) continue;
+      if (saved.tokens[length - 1] !== tokens[length - 1]) continue;
+      if (commonPrefix(saved.tokens, tokens, length) === length) longest = length;
+    }
+    return longest;
+  }
+
+  /** A prefix of `tokens`, of `least` to `most` tokens, is being saved: what waits for it will find it. */
+  isSaving(tokens: Int32Array, least: number, most: number, cacheSalt: number): boolean {
+    for (const saved of this.bySlot.values()) {
+      const { length } = saved.tokens;
+      if (saved.isSaved || saved.cacheSalt !== cacheSalt || length < least || length > most) continue;
+      if (commonPrefix(saved.tokens, tokens, length) === length) return true;
+    }
+    return false;
+  }
+
+  private bytesOf(count: number): number {
+    return count * this.tokenBytes + this.kind.stateBytes;
+  }
+
+  private store(sequence: Sequence, count: number, hits: number, lastUsedMs: number, nowMs: number): boolean {
+    const bytes = this.bytesOf(count);
     if (bytes > this.budget) return false;
+    const { cacheSalt } = sequence;
     const tokens = sequence.tokens.slice(0, count);
     const saved = { slot: ++this.lastSlot, tokens, cacheSalt, bytes, hits, lastUsedMs, isSaved: false };
     if (!this.makeRoom(saved, nowMs)) return false;
     this.bySlot.set(saved.slot, saved);
     this.held += bytes;
     this.fresh += bytes;
-    this.copyBudgetMicros -= count * this.tokenCopyMicros;
+    this.copyBudgetMicros -= this.weight(count) * this.tokenCopyMicros;
     this.counters.hostPrefixSaves++;
     this.ops.add(TIER_OP_KIND.save, saved.slot, sequence.id);
     return true;
@@ -174,9 +242,9 @@ export class HostTier {
     return null;
   }
 
-  /** Those that `newcomer` holds as well go; then less valuable ones, if they are enough. False: nothing of it, and nothing went. */
+  /** Those for which `newcomer` serves as well go; then less valuable ones, if they are enough. False: nothing of it, and nothing went. */
   private makeRoom(newcomer: SavedPrefix, nowMs: number): boolean {
-    const covered = this.removable().filter((saved) => isPrefixOf(saved, newcomer));
+    const covered = this.kind.canTrim ? this.removable().filter((saved) => isPrefixOf(saved, newcomer)) : [];
     const coveredBytes = covered.reduce((sum, { bytes }) => sum + bytes, 0);
     const missing = this.held - coveredBytes + newcomer.bytes - this.budget;
     const isFull = this.bySlot.size - covered.length >= TIER_SLOTS_MAX;
@@ -200,15 +268,15 @@ export class HostTier {
 
   /**
    * Copies the matched prefix into `sequence`, which is empty. Where the prompt goes on from its end, it moves there; where the prompt
-   * branches off before, it stays for others.
+   * branches off before, or its cells could not be cut back to it later (`keeps`), it stays for others. `isHit`: others are likely to come.
    */
-  restore({ saved, count }: SavedMatch, sequence: number, keeps: boolean, nowMs: number): void {
-    this.copyBudgetMicros -= saved.tokens.length * this.tokenCopyMicros;
+  restore({ saved, count }: SavedMatch, sequence: number, keeps: boolean, isHit: boolean, nowMs: number): void {
+    this.copyBudgetMicros -= this.weight(saved.tokens.length) * this.tokenCopyMicros;
     this.counters.hostPrefixHits++;
     this.counters.hostPrefixHitTokens += count;
     this.ops.add(keeps ? TIER_OP_KIND.restore : TIER_OP_KIND.take, saved.slot, sequence);
     if (keeps) {
-      saved.hits++;
+      if (isHit) saved.hits++;
       saved.lastUsedMs = nowMs;
     } else {
       this.forget(saved.slot);
@@ -234,8 +302,9 @@ export class HostTier {
     if (this.bySlot.has(slot)) this.drop(slot);
   }
 
-  /** Copies of `tokens` tokens took so long. */
-  copied(tokens: number, micros: number): void {
+  /** `copies` copies of `count` tokens together took so long. */
+  copied(copies: number, count: number, micros: number): void {
+    const tokens = count + copies * this.weight(0);
     if (tokens > 0 && micros > 0) this.tokenCopyMicros += (micros / tokens - this.tokenCopyMicros) * NEWEST_WEIGHT;
   }
 

@@ -13,6 +13,8 @@ export interface SchedulerLimits {
   cellsMax: number;
   /** Keys and values of one cell, bytes: what a larger pool takes. */
   cellBytes: number;
+  /** What the saved state of a sequence takes beside its cells, bytes: recurrent state, windows. 0 where everything is in cells. */
+  stateBytes: number;
   /** Prompt and output of one request, tokens at most. */
   contextTokens: number;
   /** Prompt tokens of one step at most. */

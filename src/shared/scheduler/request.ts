@@ -1,3 +1,4 @@
+import { assertBoundaries } from '../submit-wire.js';
 import { PromptLookup } from './prompt-lookup.js';
 
 /** One request as the scheduler sees it: tokens that chase `tokenCount`. No separate prefill and decode modes. */
@@ -14,6 +15,8 @@ export interface RequestSpec {
   priority: number;
   cacheSalt: number;
   usesPrefixCache: boolean;
+  /** Leading tokens of the prompt, ascending, at which others may branch off it: ends of its messages. */
+  boundaries: readonly number[];
   /** Drafts may be tried on it. */
   allowsDrafts: boolean;
   arrivedAtMs: number;
@@ -44,6 +47,8 @@ export class Request {
   needsStart = false;
   /** Its prefix is on its way from the host tier: nothing of it is computed, and nobody copies from it, before the record comes back. */
   isRestoring = false;
+  /** Boundaries ahead at which its prefill stops for a checkpoint, ascending. */
+  checkpoints: number[] = [];
   /** Main was told that it left the queue. */
   announced = false;
   /** Order of the last prefill chunk: the longest-unserved long prompt goes first. */
@@ -61,6 +66,7 @@ export class Request {
   constructor(readonly spec: RequestSpec) {
     if (spec.promptTokens.length === 0) throw new RangeError('a prompt has at least one token');
     if (spec.maxTokens < 1) throw new RangeError('maxTokens is at least 1');
+    assertBoundaries(spec.boundaries, spec.promptTokens.length);
     this.tokens = spec.promptTokens;
     this.knownCount = spec.promptTokens.length;
     this.tokenCount = this.knownCount;
@@ -126,6 +132,7 @@ export class Request {
   forgetCells(): void {
     this.sequence = NO_SEQUENCE;
     this.isRestoring = false;
+    this.checkpoints = [];
     this.computedCount = 0;
     this.draftCount = 0;
     this.tokenCount = this.knownCount;

@@ -59,7 +59,7 @@ export class Scheduler {
     private readonly source: DraftSource | null = null,
   ) {
     assertLimits(limits);
-    this.tier = new HostTier(limits.cellBytes, this.plan.tier, this.counters);
+    this.tier = new HostTier(limits, this.plan.tier, this.counters);
     this.pool = new SequencePool(limits, this.plan, this.counters, this.tier);
     this.planner = this.newPlanner();
   }
@@ -283,7 +283,8 @@ export class Scheduler {
     const failed = words.subarray(failedAt, failedAt + words[at + RESULT.failedCopies]);
     const tokens = saves.reduce((sum, slot) => sum + this.tier.tokensOf(slot), 0);
     const restoredTokens = restores.reduce((sum, { count }) => sum + count, 0);
-    if (failed.length === 0) this.tier.copied(tokens + restoredTokens, words[at + RESULT.copyMicros]);
+    const copies = saves.length + restores.length;
+    if (failed.length === 0) this.tier.copied(copies, tokens + restoredTokens, words[at + RESULT.copyMicros]);
     for (const slot of saves) this.tier.saveEnded(slot, isDone && !failed.includes(slot));
     for (const restore of restores) this.planner.restored(restore, isDone && !failed.includes(restore.slot));
   }

@@ -4,7 +4,7 @@ import { cachedBesideTile } from './attention-tiles.js';
 import type { BatchPlan } from './batch-plan.js';
 import { CellAccounting } from './cell-accounting.js';
 import type { SchedulerCounters } from './counters.js';
-import type { HostTier, SavedMatch } from './host-tier.js';
+import { type HostTier, type SavedMatch, TIER_MIN_TOKENS } from './host-tier.js';
 import type { SchedulerLimits } from './limits.js';
 import type { Request } from './request.js';
 import { commonPrefix, type PrefixMatch, type Sequence, SequenceTable } from './sequence-table.js';
@@ -113,12 +113,33 @@ export class SequencePool {
 
   /** What the host tier has of the prompt, where that is enough more than what `match` offers. */
   findSaved(request: Request, match: PrefixMatch | null): SavedMatch | null {
-    if (!this.limits.prefixCache || !this.limits.canTrim || !request.spec.usesPrefixCache) return null;
+    if (!this.limits.prefixCache || !request.spec.usesPrefixCache) return null;
     const { tokens, knownCount, spec } = request;
     const found = this.tier.find(tokens, knownCount - 1, spec.cacheSalt, match?.count ?? 0);
     if (!found || found.saved.tokens.length > this.limits.cells) return null;
     const { saved, count } = found;
+    if (!this.limits.canTrim) return found;
     return { saved, count: cachedBesideTile(count, knownCount - count, this.limits.tileTokens) };
+  }
+
+  /** Boundaries of the request's messages, behind what is computed of it, at which a checkpoint should be taken: ascending. */
+  checkpointsOf(request: Request): number[] {
+    const { prefixCache, canTrim } = this.limits;
+    const { spec, tokens, computedCount } = request;
+    if (!prefixCache || canTrim || !spec.usesPrefixCache) return [];
+    let before = 0;
+    return spec.boundaries.filter((count) => {
+      const isAhead = count > computedCount && count >= before + TIER_MIN_TOKENS;
+      const isWanted = isAhead && this.tier.wantsCheckpoint(tokens, count, spec.cacheSalt);
+      if (isWanted) before = count;
+      return isWanted;
+    });
+  }
+
+  /** The cells of a running request end at a boundary before the plan being made: they are saved as they are. */
+  checkpoint(request: Request): void {
+    if (this.plan.changesCells(request.sequence)) return;
+    this.tier.checkpoint(this.sequenceOf(request), request.computedCount, this.nowMs);
   }
 
   /**
@@ -126,7 +147,8 @@ export class SequencePool {
    * already: then it waits for that prefill instead of doing it a second time.
    */
   isPrefixComing(request: Request, cached: number, running: readonly Request[]): boolean {
-    if (!this.limits.prefixCache || !this.limits.canTrim || !request.spec.usesPrefixCache) return false;
+    if (!this.limits.prefixCache || !request.spec.usesPrefixCache) return false;
+    if (!this.limits.canTrim) return this.isCheckpointComing(request, cached, running);
     for (const other of running) {
       if (other.spec.cacheSalt !== request.spec.cacheSalt || !other.spec.usesPrefixCache) continue;
       // Only prompts are waited for: their end is near and certain.
@@ -136,6 +158,21 @@ export class SequencePool {
       if (shared >= cached + DEFER_MIN_TOKENS && other.sharableCount < shared) return true;
     }
     return false;
+  }
+
+  /** The same where only a checkpoint can be taken: one that a running request will stop for, or whose copy is on its way. */
+  private isCheckpointComing(request: Request, cached: number, running: readonly Request[]): boolean {
+    const { tokens, spec } = request;
+    const limit = request.knownCount - 1;
+    const least = cached + DEFER_MIN_TOKENS;
+    if (this.tier.isSaving(tokens, least, limit, spec.cacheSalt)) return true;
+    return running.some(
+      (other) =>
+        other.spec.cacheSalt === spec.cacheSalt &&
+        other.checkpoints.some(
+          (count) => count >= least && count <= limit && commonPrefix(other.tokens, tokens, count) === count,
+        ),
+    );
   }
 
   /** Not all sequences are busy. */
@@ -190,8 +227,11 @@ export class SequencePool {
     const { saved, count } = match;
     if (saved.cacheSalt !== request.spec.cacheSalt) throw new Error('a saved prefix crossed its salt');
     if (home.state === 'idle') this.evict(home);
-    const keeps = saved.tokens.length - count >= COPY_MIN_TOKENS;
-    this.tier.restore(match, home.id, keeps, this.nowMs);
+    const { canTrim } = this.limits;
+    const keeps = !canTrim || saved.tokens.length - count >= COPY_MIN_TOKENS;
+    // A checkpoint from which a conversation goes on makes way for its next one; the one that all begin with has earned its place.
+    const isHit = canTrim || count <= request.spec.boundaries[0];
+    this.tier.restore(match, home.id, keeps, isHit, this.nowMs);
     this.cells.append(home.id, saved.tokens.length);
     this.table.assign(home, request, this.nowMs);
     if (!keeps) home.hits = saved.hits;

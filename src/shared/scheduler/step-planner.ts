@@ -39,11 +39,23 @@ export class StepPlanner {
 
   /** `isIdle`: nothing is in flight, so what cannot be planned now will not become possible by itself. */
   fill(isIdle: boolean): void {
-    for (const request of this.book.running) request.sharableCount = request.isRestoring ? 0 : request.computedCount;
+    for (const request of this.book.running) {
+      request.sharableCount = request.isRestoring ? 0 : request.computedCount;
+      this.takeCheckpoint(request);
+    }
     this.planDecodes();
     this.planPrefills();
     const isStuck = isIdle && !this.plan.hasWork && this.book.running.length > 1 && this.pool.wantedCells === 0;
     if (isStuck) this.preemptCheapest();
+  }
+
+  /** The records so far end the request's cells at a boundary: this plan's saves are made before anything follows. */
+  private takeCheckpoint(request: Request): void {
+    const { checkpoints, computedCount } = request;
+    if (checkpoints.length === 0 || checkpoints[0] > computedCount) return;
+    if (checkpoints.shift() !== computedCount)
+      throw new Error(`request ${request.id} was computed past its checkpoint`);
+    this.pool.checkpoint(request);
   }
 
   private planDecodes(): void {
@@ -163,7 +175,9 @@ export class StepPlanner {
   /** Plans up to `budget` prompt tokens of a running request; returns how many. */
   private planChunk(request: Request, budget: number): number {
     if (request.isRestoring) return 0;
-    const known = Math.min(request.remaining, request.knownCount - request.computedCount);
+    const stop = request.checkpoints[0] ?? request.knownCount;
+    // A piece that ends at a checkpoint is to the kernels a prompt of its own.
+    const known = Math.min(request.remaining, Math.min(request.knownCount, stop) - request.computedCount);
     const { tileTokens } = this.limits;
     let count = withoutFragments(Math.min(known, budget), known, tileTokens);
     const isFragment = count < Math.min(known, tileTokens);
@@ -212,6 +226,7 @@ export class StepPlanner {
     const cached = this.pool.occupy(home, match, request);
     this.book.run(request);
     request.admit(home.id, cached, this.book.nextOrder());
+    request.checkpoints = this.pool.checkpointsOf(request);
     this.announce(request, cached);
     return 'admitted';
   }
@@ -228,6 +243,7 @@ export class StepPlanner {
       pool.occupySaved(home, match, request);
       this.book.run(request);
       request.admit(home.id, match.count, this.book.nextOrder());
+      request.checkpoints = pool.checkpointsOf(request);
       request.isRestoring = true;
       request.sharableCount = 0;
       this.plan.restores.push({ request, slot: match.saved.slot, count: match.saved.tokens.length });
@@ -243,7 +259,10 @@ export class StepPlanner {
     // Preempted, or its context is lost, meanwhile: it has begun anew, or it is over and has no cells.
     if (!request.isRestoring || request.sequence < 0) return;
     request.isRestoring = false;
-    if (!isRestored) request.computedCount = 0;
+    if (!isRestored) {
+      request.computedCount = 0;
+      request.checkpoints = this.pool.checkpointsOf(request);
+    }
     this.pool.trimRestored(request, count);
     if (request.phase === 'running') this.announce(request, request.computedCount);
   }

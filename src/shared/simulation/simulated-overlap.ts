@@ -132,6 +132,8 @@ function limitsOf({ plan, ladder, canTrim, prefixCache, waitingMax }: OverlapInp
     cells: ladder[0].cells,
     cellsMax: ladder[ladder.length - 1].cells,
     cellBytes: cellBytesOf(plan),
+    // Nobody saves a prefix there.
+    stateBytes: 0,
     contextTokens: plan.contextTokens,
     chunkTokens: plan.chunkTokens,
     batchTokens: ladder[0].spec.batchTokens,

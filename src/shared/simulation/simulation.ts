@@ -118,6 +118,7 @@ export class Simulation {
       priority: work.priority,
       cacheSalt: 0,
       usesPrefixCache: this.parts.prefixCache,
+      boundaries: [],
       allowsDrafts: false,
       arrivedAtMs: this.nowMs,
       maxWaitMs: this.parts.maxWaitMs,
