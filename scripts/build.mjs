@@ -4,10 +4,11 @@
 //   node scripts/build.mjs --tests         the addon, and sources, tests and benchmarks in build/
 //   …                      --without-addon the TypeScript alone
 //   node scripts/build.mjs --sanitize      the addon alone, with the address and undefined-behaviour sanitizers
-import { chmodSync, existsSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { contentHash, isUpToDate, writeStamp } from './build-stamp.mjs';
+import { cpuBackendDefinitions } from './cpu-backend.mjs';
 import { engineCommit, engineSource } from './engine-headers.mjs';
 import { compilerVariables, nodeHeadersFolder, requirePrerequisites } from './prerequisites.mjs';
 import { run, runSteps, StepError, say } from './steps.mjs';
@@ -33,9 +34,11 @@ await runSteps(async () => {
 });
 
 async function buildAddon(sanitize) {
+  const cpuBackend = cpuBackendDefinitions();
   const hash = contentHash(
     [
       'addon/binding.gyp',
+      'addon/cpu-fp16.json',
       'addon/src',
       'node_modules/node-addon-api/package.json',
       'node_modules/node-gyp/package.json',
@@ -47,6 +50,7 @@ async function buildAddon(sanitize) {
       process.env.PLIMSOLL_ENGINE_SOURCE ?? '',
       process.env.CXX ?? '',
       `sanitize=${sanitize}`,
+      ...cpuBackend,
     ],
   );
   const stamp = 'addon/build/plimsoll-stamp';
@@ -55,12 +59,15 @@ async function buildAddon(sanitize) {
   const source = await engineSource();
   say(`addon: compiling${sanitize ? ` with sanitizers (${sanitizers})` : ''}`);
   rmSync(stamp, { force: true });
+  mkdirSync('addon/build', { recursive: true });
+  rmSync('addon/build/engine-source', { force: true });
+  symlinkSync(source, 'addon/build/engine-source');
   const headers = process.env.npm_config_nodedir ?? nodeHeadersFolder();
   if (!headers) say('addon: this Node.js came without its headers; node-gyp downloads them');
   const common = ['node_modules/node-gyp/bin/node-gyp.js', '-C', 'addon', '--loglevel=warn'];
   if (headers) common.push(`--nodedir=${headers}`);
   // Two calls: what follows the double dash goes to gyp in the first, and would go to make in the second.
-  const define = ['--', `-Dsanitize=${sanitize ? sanitizers : ''}`];
+  const define = ['--', `-Dsanitize=${sanitize ? sanitizers : ''}`, ...cpuBackend];
   for (const step of [
     ['configure', ...define],
     ['build', '--jobs=max'],

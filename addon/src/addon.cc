@@ -25,12 +25,12 @@ void OnEnvironmentEnd(AddonData* data) {
   data->lease.reset();
 }
 
-// backendInit(directory: string): opens the engine's backends for this environment. `directory`: where backends that
-// are libraries of their own lie; empty when they are linked in. Before everything else; a second call does nothing.
+// backendInit(path: string): opens the engine's backends for this environment. `path`: the folder where backends that are
+// libraries of their own lie, or the file of one; empty when they are linked in. A second call does nothing.
 Napi::Value BackendInit(const Napi::CallbackInfo& info) {
   return Guarded(info.Env(), [&]() -> Napi::Value {
     if (!info[0].IsString())
-      throw AddonError("invalid_argument", "backendInit takes a directory");
+      throw AddonError("invalid_argument", "backendInit takes a path");
     std::shared_ptr<AddonData> data = AddonData::Of(info.Env());
     if (data->lease == nullptr)
       data->lease = std::make_unique<BackendLease>(info[0].As<Napi::String>().Utf8Value());

@@ -1,7 +1,9 @@
 #include "backend.h"
 
+#include "errors.h"
 #include "log-queue.h"
 
+#include <filesystem>
 #include <map>
 #include <mutex>
 
@@ -24,13 +26,16 @@ ProcessState& State() {
 
 } // namespace
 
-BackendLease::BackendLease(const std::string& directory) {
+BackendLease::BackendLease(const std::string& path) {
   ProcessState& state = State();
   std::lock_guard<std::mutex> lock(state.mutex);
   if (!state.backends_loaded) {
     InstallLogQueue();
-    if (!directory.empty())
-      ggml_backend_load_all_from_path(directory.c_str());
+    if (std::filesystem::is_directory(path)) {
+      ggml_backend_load_all_from_path(path.c_str());
+    } else if (!path.empty() && ggml_backend_load(path.c_str()) == nullptr) {
+      throw AddonError("engine_not_found", path + " cannot be opened as a backend of the engine");
+    }
     state.backends_loaded = true;
   }
   if (state.leases++ == 0)

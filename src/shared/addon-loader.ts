@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { cpuBackendFor, processorInstructions } from './cpu-backend.js';
 import {
   type ContextInfo,
   type ContextSpec,
@@ -64,7 +65,8 @@ export interface HostReadings extends Omit<Readings, 'deviceTotalBytes' | 'devic
 export interface NativeAddon {
   Engine: new () => NativeEngineObject;
   Vocabulary: new (handle: number) => NativeVocabularyObject;
-  backendInit(directory: string): void;
+  /** `path`: a folder to search for backends, or the file of one; empty when they are linked in. Only a process's first counts. */
+  backendInit(path: string): void;
   devices(): DeviceInfo[];
   /** `root`: a folder with a tree of /proc and control groups to read instead of the machine's: for tests. */
   hostReadings(root?: string): HostReadings;
@@ -119,7 +121,7 @@ function requireAddon(folder: string, name: string): unknown {
 let loaded: LoadedAddon | null = null;
 
 /**
- * Loads engine and addon, once a thread. The libraries themselves are shared by all threads.
+ * Loads engine and addon, once a thread. The libraries themselves are shared by all threads. For what computes, `openBackends` comes next.
  * @throws EngineError engine_not_found, with what to do about it.
  */
 export function loadNativeAddon(): LoadedAddon {
@@ -142,9 +144,20 @@ export function loadNativeAddon(): LoadedAddon {
     );
   }
   const addon = requireAddon(folder, 'plimsoll_addon') as NativeAddon;
-  engineCall(() => addon.backendInit(engine.backendPath));
   loaded = { addon, engine, engineVersion };
   return loaded;
+}
+
+/**
+ * As loadNativeAddon, with the engine's backends open. `headLengths`: numbers in a key and in a value of the model that this process will
+ * load; null: not known, or loaded already.
+ */
+export function openBackends(headLengths: readonly number[] | null): LoadedAddon {
+  const { addon, engine } = loadNativeAddon();
+  const question = { engine, addonFolder: addonFolder(), headLengths, instructions: processorInstructions() };
+  const cpuBackend = headLengths === null ? null : cpuBackendFor(question);
+  engineCall(() => addon.backendInit(cpuBackend ?? engine.backendPath));
+  return loadNativeAddon();
 }
 
 /** Runs a call into the addon; its errors come out as EngineError. */

@@ -1,6 +1,6 @@
 /** A loaded model's vocabulary, from any thread. */
 
-import { engineCall, loadNativeAddon, type NativeVocabularyObject } from './addon-loader.js';
+import { engineCall, type NativeVocabularyObject, openBackends } from './addon-loader.js';
 import { EngineError, type Vocabulary } from './engine.js';
 
 export class NativeVocabulary implements Vocabulary {
@@ -15,7 +15,7 @@ export class NativeVocabulary implements Vocabulary {
    * @throws EngineError wrong_state when the model is gone.
    */
   constructor(handle: number) {
-    const { addon } = loadNativeAddon();
+    const { addon } = openBackends(null);
     this.#native = engineCall(() => new addon.Vocabulary(handle));
     const description = this.#native.describe();
     this.size = description.size;

@@ -26,7 +26,7 @@ class ForwardThread {
 
   async start(): Promise<void> {
     try {
-      const opened = await openEngine(this.data);
+      const opened = await openEngine(this.data.fake, this.data.model.path);
       const started = this.startLogged(opened);
       if (!started) {
         opened.engine.close();

@@ -1,7 +1,8 @@
 /** A model's file as far as a plan needs it: how many bytes, and the header. Weights are never read. */
 import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
 import type { ByteSource } from '../shared/memory/gguf-cursor.js';
-import { type GgufHeader, readGgufHeader } from '../shared/memory/gguf-header.js';
+import { type GgufHeader, readGgufDescription, readGgufHeader } from '../shared/memory/gguf-header.js';
+import { shapeOf } from '../shared/memory/model-shape.js';
 
 export interface ModelHeader {
   /** Of the first part: the others repeat it. */
@@ -42,11 +43,25 @@ export function readModelHeader(paths: readonly string[]): ModelHeader {
   return { header: first as GgufHeader, weightsBytes };
 }
 
+/** Numbers in a key and in a value of the model at `path`; null where the file does not say: the engine will explain what is wrong with it. */
+export function headLengthsOf(path: string): number[] | null {
+  try {
+    const metadata = withFile(path, readGgufDescription);
+    const { keyLength, valueLength } = shapeOf((key) => metadata.get(key), 0, 0);
+    return [keyLength, valueLength];
+  } catch {
+    return null;
+  }
+}
+
 function readHeaderOf(path: string): { header: GgufHeader; sizeBytes: number } {
+  return withFile(path, (source) => ({ header: readGgufHeader(source), sizeBytes: source.sizeBytes }));
+}
+
+function withFile<T>(path: string, read: (source: ByteSource) => T): T {
   const file = openSync(path, 'r');
   try {
-    const source = new FileSource(file);
-    return { header: readGgufHeader(source), sizeBytes: source.sizeBytes };
+    return read(new FileSource(file));
   } finally {
     closeSync(file);
   }

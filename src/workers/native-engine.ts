@@ -1,6 +1,6 @@
 /** The engine over the addon. One a forward worker, and used from that thread only. */
 
-import { engineCall, type LoadedAddon, loadNativeAddon, type NativeEngineObject } from '../shared/addon-loader.js';
+import { engineCall, type LoadedAddon, type NativeEngineObject, openBackends } from '../shared/addon-loader.js';
 import type {
   ContextInfo,
   ContextSpec,
@@ -23,9 +23,9 @@ export class NativeEngine implements Engine {
   readonly #native: NativeEngineObject;
   #logs: EngineLogs = { lines: [], dropped: 0 };
 
-  /** @throws EngineError engine_not_found. */
-  constructor() {
-    this.#loaded = loadNativeAddon();
+  /** `headLengths`: numbers in a key and in a value of the model to come, null where unknown: they choose among CPU backends. @throws EngineError engine_not_found. */
+  constructor(headLengths: readonly number[] | null = null) {
+    this.#loaded = openBackends(headLengths);
     this.#native = engineCall(() => new this.#loaded.addon.Engine());
   }
 

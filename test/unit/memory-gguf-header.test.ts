@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { type ByteSource, GgufFormatError } from '../../src/shared/memory/gguf-cursor.js';
-import { readGgufHeader } from '../../src/shared/memory/gguf-header.js';
+import { readGgufDescription, readGgufHeader } from '../../src/shared/memory/gguf-header.js';
 import { shapeOfHeader } from '../../src/shared/memory/model-shape.js';
 
 /** Writes headers as the format has them; lengths may be overridden to lie. */
@@ -66,6 +66,12 @@ function model(): Buffer {
   tensors.text('norm.weight').u32(1).u64(640).u32(0).u64(0);
   return Buffer.concat([header.bytes(), scores, tensors.bytes()]);
 }
+
+t.test('what describes a model is read without its vocabulary', async (t) => {
+  const metadata = readGgufDescription(source(model()));
+  t.equal(metadata.get('gemma3.attention.key_length'), 256);
+  t.notOk([...metadata.keys()].some((key) => key.startsWith('tokenizer.')));
+});
 
 t.test('a header gives metadata, the vocabulary size and the bytes of all tensors', async (t) => {
   const from = source(model());

@@ -24,7 +24,7 @@ const EXPLAINED_MAX = 6;
  */
 export async function runPlan(config: Config, { json, env, streams }: AnswerOptions): Promise<number> {
   // Profiles need no engine, so they can be planned for where none is installed.
-  const engine = namesOnlyProfiles(config.devices) ? null : (await openEngine({ fake: null })).engine;
+  const engine = namesOnlyProfiles(config.devices) ? null : (await openEngine(null, null)).engine;
   try {
     const targets = planTargets(config.devices, engine?.devices().map(({ name }) => name) ?? []);
     const model = await planModel(config.model, env);

@@ -6,7 +6,7 @@ export type GgufScalar = number | string | boolean;
 export interface GgufHeader {
   version: number;
   /** Scalars, and arrays of at most ARRAY_KEPT_MAX numbers or booleans. */
-  metadata: ReadonlyMap<string, GgufScalar | readonly number[]>;
+  metadata: Metadata;
   /** Lengths of all arrays, kept or not. */
   arrayLengths: ReadonlyMap<string, number>;
   tensorCount: number;
@@ -43,24 +43,51 @@ const NUMBERS: Readonly<Record<number, { bytes: number; get: (view: DataView, at
   12: { bytes: 8, get: (view, at) => view.getFloat64(at, true) },
 };
 
+type Metadata = ReadonlyMap<string, GgufScalar | readonly number[]>;
+
 /** Reads a GGUF file's header: its metadata and the size of its tensors, never their data. @throws GgufFormatError. */
 export function readGgufHeader(source: ByteSource): GgufHeader {
+  const { cursor, version, tensorCount, pairCount } = open(source);
+  const metadata = new Map<string, GgufScalar | readonly number[]>();
+  const arrayLengths = new Map<string, number>();
+  for (let i = 0; i < pairCount; i++) readPair(cursor, cursor.text(KEY_BYTES_MAX), metadata, arrayLengths);
+  const bytes = readTensors(cursor, tensorCount);
+  return { version, metadata, arrayLengths, tensorCount, tensorBytes: bytes, headerBytes: cursor.offset };
+}
+
+/**
+ * What describes the model, of a file's metadata. Most files have it before the vocabulary, which takes most of the time and is then left
+ * out. @throws GgufFormatError.
+ */
+export function readGgufDescription(source: ByteSource): Metadata {
+  const { cursor, pairCount } = open(source);
+  const metadata = new Map<string, GgufScalar | readonly number[]>();
+  for (let i = 0; i < pairCount; i++) {
+    const key = cursor.text(KEY_BYTES_MAX);
+    if (key.startsWith('tokenizer.') && metadata.has(`${metadata.get('general.architecture')}.block_count`)) break;
+    readPair(cursor, key, metadata, new Map());
+  }
+  return metadata;
+}
+
+function open(source: ByteSource): { cursor: GgufCursor; version: number; tensorCount: number; pairCount: number } {
   const cursor = new GgufCursor(source, HEADER_BYTES_MAX);
   if (source.sizeBytes < 24 || cursor.u32() !== MAGIC) throw new GgufFormatError('not a GGUF file');
   const version = cursor.u32();
   if (version !== 2 && version !== 3) throw new GgufFormatError(`GGUF version ${version} is not supported`);
   const tensorCount = counted(cursor.u64(), TENSORS_MAX, 'tensors');
-  const pairCount = counted(cursor.u64(), PAIRS_MAX, 'metadata pairs');
-  const metadata = new Map<string, GgufScalar | readonly number[]>();
-  const arrayLengths = new Map<string, number>();
-  for (let i = 0; i < pairCount; i++) {
-    const key = cursor.text(KEY_BYTES_MAX);
-    const type = cursor.u32();
-    if (type !== TYPE_ARRAY) metadata.set(key, scalar(cursor, type));
-    else readArray(cursor, key, metadata, arrayLengths);
-  }
-  const bytes = readTensors(cursor, tensorCount);
-  return { version, metadata, arrayLengths, tensorCount, tensorBytes: bytes, headerBytes: cursor.offset };
+  return { cursor, version, tensorCount, pairCount: counted(cursor.u64(), PAIRS_MAX, 'metadata pairs') };
+}
+
+function readPair(
+  cursor: GgufCursor,
+  key: string,
+  metadata: Map<string, GgufScalar | readonly number[]>,
+  arrayLengths: Map<string, number>,
+): void {
+  const type = cursor.u32();
+  if (type !== TYPE_ARRAY) metadata.set(key, scalar(cursor, type));
+  else readArray(cursor, key, metadata, arrayLengths);
 }
 
 function counted(count: number, most: number, what: string): number {
