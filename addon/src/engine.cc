@@ -30,6 +30,12 @@ Napi::Int32Array NeedWords(const Napi::Value& value, const char* what) {
   return value.As<Napi::Int32Array>();
 }
 
+std::string NeedPath(const Napi::Value& value) {
+  if (!value.IsString())
+    throw AddonError("invalid_argument", "a file's path must be a string");
+  return value.As<Napi::String>().Utf8Value();
+}
+
 // What this host can ever hold for one process; 0 when it cannot be read.
 double HostLimitBytes(plimsoll_host_reader* host) {
   plimsoll_host_readings readings{};
@@ -53,6 +59,8 @@ Napi::Function Engine::Define(Napi::Env env) {
                          InstanceMethod("saveSequence", &Engine::SaveSequence),
                          InstanceMethod("restoreSequence", &Engine::RestoreSequence),
                          InstanceMethod("releaseState", &Engine::ReleaseState),
+                         InstanceMethod("writeSequence", &Engine::WriteSequence),
+                         InstanceMethod("readSequence", &Engine::ReadSequence),
                          InstanceMethod("readings", &Engine::GetReadings),
                          InstanceMethod("setAbortFlag", &Engine::SetAbortFlag),
                          InstanceMethod("close", &Engine::Close),
@@ -230,13 +238,36 @@ Napi::Value Engine::RunStep(const Napi::CallbackInfo& info) {
   });
 }
 
+int Engine::NeedSavable(Context& context, const Napi::Value& value) {
+  int sequence = NeedSequence(value);
+  if (context.has_pending_copy)
+    throw AddonError("wrong_state", "a copied stream can be saved after the next decode only");
+  return sequence;
+}
+
+void Engine::NeedRestorable(Context& context, int index) {
+  if (context.has_pending_copy)
+    throw AddonError("wrong_state", "a sequence can be restored after the next decode only: a copy is pending");
+  if (context.sequences[static_cast<size_t>(index)].length != 0)
+    throw AddonError("wrong_state", "a sequence can be restored only where nothing is");
+}
+
+Napi::Value Engine::Restored(Napi::Env env, Context& context, int index, bool restored) {
+  // A state that did not fit may have left a part behind.
+  if (!restored)
+    llama_memory_seq_rm(context.memory, index, -1, -1);
+  Sequence& sequence = context.sequences[static_cast<size_t>(index)];
+  sequence.length = llama_memory_seq_pos_max(context.memory, index) + 1;
+  sequence.last_token = -1;
+  context.cells.Extend(index, sequence.length);
+  return Napi::Boolean::New(env, restored);
+}
+
 Napi::Value Engine::SaveSequence(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
   return Guarded(env, [&]() -> Napi::Value {
     Context& context = NeedContext();
-    int sequence = NeedSequence(info[0]);
-    if (context.has_pending_copy)
-      throw AddonError("wrong_state", "a copied stream can be saved after the next decode only");
+    int sequence = NeedSavable(context, info[0]);
     size_t bytes = llama_state_seq_get_size(context.engine, sequence);
     Napi::Uint8Array state = states_->Allocate(env, bytes);
     size_t written = llama_state_seq_get_data(context.engine, state.Data(), bytes, sequence);
@@ -256,20 +287,38 @@ Napi::Value Engine::RestoreSequence(const Napi::CallbackInfo& info) {
     if (!info[1].IsTypedArray() || info[1].As<Napi::TypedArray>().TypedArrayType() != napi_uint8_array) {
       throw AddonError("invalid_argument", "a sequence's state must be a Uint8Array");
     }
-    if (context.has_pending_copy)
-      throw AddonError("wrong_state", "a sequence can be restored after the next decode only: a copy is pending");
+    NeedRestorable(context, index);
     Napi::Uint8Array state = info[1].As<Napi::Uint8Array>();
-    Sequence& sequence = context.sequences[static_cast<size_t>(index)];
-    if (sequence.length != 0)
-      throw AddonError("wrong_state", "a sequence can be restored only where nothing is");
     bool restored = llama_state_seq_set_data(context.engine, state.Data(), state.ElementLength(), index) > 0;
-    // A state that did not fit may have left a part behind.
-    if (!restored)
-      llama_memory_seq_rm(context.memory, index, -1, -1);
-    sequence.length = llama_memory_seq_pos_max(context.memory, index) + 1;
-    sequence.last_token = -1;
-    context.cells.Extend(index, sequence.length);
-    return Napi::Boolean::New(env, restored);
+    return Restored(env, context, index, restored);
+  });
+}
+
+Napi::Value Engine::WriteSequence(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  return Guarded(env, [&]() -> Napi::Value {
+    Context& context = NeedContext();
+    int sequence = NeedSavable(context, info[0]);
+    std::string path = NeedPath(info[1]);
+    size_t written = llama_state_seq_save_file(context.engine, path.c_str(), sequence, nullptr, 0);
+    if (written == 0)
+      throw AddonError("failed", "the engine could not write the sequence");
+    return Napi::Number::New(env, static_cast<double>(written));
+  });
+}
+
+Napi::Value Engine::ReadSequence(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  return Guarded(env, [&]() -> Napi::Value {
+    Context& context = NeedContext();
+    int index = NeedSequence(info[0]);
+    NeedRestorable(context, index);
+    std::string path = NeedPath(info[1]);
+    // The file has room for the tokens, which the scheduler knows better. Without a place for them nothing else would be read.
+    llama_token token = 0;
+    size_t count = 0;
+    bool restored = llama_state_seq_load_file(context.engine, path.c_str(), index, &token, 0, &count) > 0;
+    return Restored(env, context, index, restored);
   });
 }
 

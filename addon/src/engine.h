@@ -36,6 +36,8 @@ private:
   Napi::Value RunStep(const Napi::CallbackInfo& info);
   Napi::Value SaveSequence(const Napi::CallbackInfo& info);
   Napi::Value RestoreSequence(const Napi::CallbackInfo& info);
+  Napi::Value WriteSequence(const Napi::CallbackInfo& info);
+  Napi::Value ReadSequence(const Napi::CallbackInfo& info);
   Napi::Value ReleaseState(const Napi::CallbackInfo& info);
   Napi::Value GetReadings(const Napi::CallbackInfo& info);
   Napi::Value SetAbortFlag(const Napi::CallbackInfo& info);
@@ -44,6 +46,9 @@ private:
   LoadedModel& NeedModel();
   Context& NeedContext();
   int NeedSequence(const Napi::Value& value);
+  int NeedSavable(Context& context, const Napi::Value& value);
+  void NeedRestorable(Context& context, int index);
+  Napi::Value Restored(Napi::Env env, Context& context, int index, bool restored);
   std::vector<DeviceBytes> MeasureSpec(const ContextSpec& spec);
   void RefuseWhatCannotFit(const ContextSpec& spec);
 

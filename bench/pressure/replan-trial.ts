@@ -1,6 +1,7 @@
 import { promptTokens } from '../load/prompts.js';
-import { type StreamedAnswer, streamCompletion } from '../load/streaming-client.js';
+import { streamCompletion } from '../load/streaming-client.js';
 import { startInside } from '../tight/contestants.js';
+import { gapsWhileAllAreWritten } from './gaps.js';
 import { readGauges } from './load-line.js';
 
 /** Four of these and a few tokens more are over the first rung's 8192 cells, so the context moves with all four in mid-answer. */
@@ -41,11 +42,4 @@ export async function runReplanTrial(modelPath: string, seed: number): Promise<R
   } finally {
     await server.stop();
   }
-}
-
-function gapsWhileAllAreWritten(answers: readonly StreamedAnswer[]): number[] {
-  const fromMs = Math.max(...answers.map((answer) => answer.tokenAtMs[0]));
-  return answers.flatMap(({ tokenAtMs }) =>
-    tokenAtMs.slice(1).flatMap((at, i) => (tokenAtMs[i] >= fromMs ? [at - tokenAtMs[i]] : [])),
-  );
 }

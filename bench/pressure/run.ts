@@ -1,6 +1,6 @@
 /**
  * `make bench-pressure`: memory that others take and give back, long loads of new prompts, contexts that move and go. Linux, root.
- * Arguments, all optional: --minutes 10 (of each load), --parts ballast,steady,replan,idle, --clients 4, --limit 1638 and --ballast 400
+ * Arguments, all optional: --minutes 10 (of each load), --parts ballast,steady,replan,shrink,idle, --clients 4, --limit 1638 and --ballast 400
  * (MiB), --ramp 25 (MiB/s), --name pressure (`none` publishes nothing).
  */
 import path from 'node:path';
@@ -16,11 +16,12 @@ import { runIdleTrial } from './idle-trial.js';
 import { type LoadedTrial, type LoadedTrialSettings, runLoadedTrial } from './loaded-trial.js';
 import { recoveryOf } from './recovery.js';
 import { runReplanTrial } from './replan-trial.js';
+import { runShrinkTrial } from './shrink-trial.js';
 
 const { values } = parseArgs({
   options: {
     minutes: { type: 'string', default: '10' },
-    parts: { type: 'string', default: 'ballast,steady,replan,idle' },
+    parts: { type: 'string', default: 'ballast,steady,replan,shrink,idle' },
     clients: { type: 'string', default: '4' },
     limit: { type: 'string', default: '1638' },
     ballast: { type: 'string', default: '400' },
@@ -141,6 +142,28 @@ async function replanPart(): Promise<void> {
   trials.push({ part: 'replan', ...trial });
 }
 
+async function shrinkPart(): Promise<void> {
+  for (const layout of ['private', 'shared'] as const) {
+    const trial = await runShrinkTrial(testModel('smollm2-q4_0'), layout, SEED);
+    const moves = `${trial.moves} ${trial.moves === 1 ? 'move' : 'moves'}`;
+    add(
+      `context fell under 4 answers of 2k tokens (${layout}, ${moves}): longest pause between tokens`,
+      trial.moves > 0 && trial.kills === 0 && trial.longestGapMs <= REPLAN_MAX_MS,
+      `${formatNumber(trial.longestGapMs, 0)} ms (usually ${formatNumber(trial.usualGapMs, 0)} ms)`,
+      `≤ ${REPLAN_MAX_MS} ms`,
+    );
+    add(`the same: tokens computed again`, trial.computedAgain === 0, formatNumber(trial.computedAgain, 0), '0');
+    add(
+      `the same: peak working set`,
+      trial.peakShare <= PEAK_SHARE_MAX,
+      percent(trial.peakShare),
+      `≤ ${percent(PEAK_SHARE_MAX)}`,
+    );
+    for (const line of trial.logged) process.stderr.write(`    ${line}\n`);
+    trials.push({ part: 'shrink', ...trial });
+  }
+}
+
 async function idlePart(): Promise<void> {
   const trial = await runIdleTrial(testModel('smollm2-q4_0'), SEED);
   const share = trial.returnedBytes / trial.contextBytes;
@@ -164,13 +187,17 @@ const PARTS: Record<string, () => Promise<void>> = {
   ballast: ballastPart,
   steady: steadyPart,
   replan: replanPart,
+  shrink: shrinkPart,
   idle: idlePart,
 };
+
+/** Parts that need a memory group of their own. */
+const GROUPED = ['ballast', 'steady', 'shrink'];
 
 const where = conditions();
 const place = findMemoryGroups();
 for (const part of values.parts.split(',')) {
-  if ('reason' in place && (part === 'ballast' || part === 'steady')) {
+  if ('reason' in place && GROUPED.includes(part)) {
     process.stderr.write(`${part} needs a memory group of its own: ${place.reason}\n`);
     process.exitCode = 1;
     continue;

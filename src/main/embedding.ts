@@ -3,12 +3,14 @@ import type { ModelInfo } from '../shared/engine.js';
 import type { DeviceGauge, SchedulerGauge } from '../shared/gauges-layout.js';
 import type { SamplingParams } from '../shared/sampling.js';
 import type { WorkerLogLevel } from '../workers/worker-messages.js';
+import { cacheFolder } from './models/cache-folder.js';
 import { resolveModel } from './models/resolve-model.js';
 import { startPipeline } from './pipeline.js';
 import type { FinishReason, Pipeline, Residence } from './pipeline-types.js';
 import { prepareOptionsOf, WorkerPreparePool } from './prepare-pool.js';
 import type { ChatPrompt, PreparePool } from './prepare-types.js';
 import { ModelResidence } from './residence/model-residence.js';
+import { spillFolder } from './spill-folder.js';
 import { PieceTable } from './streaming/piece-table.js';
 import { StopStrings } from './streaming/stop-strings.js';
 import { TextStream } from './streaming/text-stream.js';
@@ -96,6 +98,7 @@ export class Engine {
         config,
         modelPath,
         firstRequestId,
+        spillFolder: spillFolder(cacheFolder()),
         signal,
         ...(onProgress && { onProgress }),
         ...(onLog && { log: onLog }),

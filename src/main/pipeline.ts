@@ -41,6 +41,8 @@ export interface PipelineOptions {
   firstRequestId?: number;
   /** The planned context from the start, instead of a small one that grows. */
   fixedContext?: boolean;
+  /** On a disk: sequences wait there while the context is replaced. Left out: they are computed again. */
+  spillFolder?: string | null;
   /** Tests: shorter silences. */
   watch?: WatchLimits;
   /** Aborting gives up a start that is under way. */
@@ -76,7 +78,7 @@ export async function startPipeline(options: PipelineOptions): Promise<WorkerPip
 }
 
 function forwardData(
-  { config, modelPath, fake, lineFraction, fixedContext }: PipelineOptions,
+  { config, modelPath, fake, lineFraction, fixedContext, spillFolder }: PipelineOptions,
   core: ForwardData['core'],
 ): ForwardData {
   const threads = planThreads(config);
@@ -96,6 +98,7 @@ function forwardData(
     promptThreads: threads,
     liveThreads: config.threads === 'auto',
     fixedContext: fixedContext ?? false,
+    spillFolder: spillFolder ?? null,
     probe: config.probe,
     debugLog: config.logLevel === 'debug' || config.logLevel === 'trace',
   };
@@ -201,6 +204,8 @@ export class WorkerPipeline implements Pipeline {
       overlap: config.overlapSchedule,
       maxWaitMs: config.queueTimeoutMs,
       hostPrefixBytesMax: this.savedBytesMax,
+      layers: ready.model.layerCount,
+      canSpill: ready.canSpill,
     });
     void this.readTokens();
   }

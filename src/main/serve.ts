@@ -7,12 +7,14 @@ import type { ExitContext } from './cli/exit-messages.js';
 import { fetchModel } from './cli/pull.js';
 import { createLogger, isPrettyLog } from './logger.js';
 import { modelNames } from './model-names.js';
+import { cacheFolder } from './models/cache-folder.js';
 import { packageVersion } from './package-root.js';
 import { startPipeline } from './pipeline.js';
 import type { Pipeline } from './pipeline-types.js';
 import { planReport } from './plan-report.js';
 import { prepareOptionsOf, WorkerPreparePool } from './prepare-pool.js';
 import { type LoadedModel, ModelResidence } from './residence/model-residence.js';
+import { spillFolder } from './spill-folder.js';
 import { StartError } from './start-error.js';
 import { type LineView, WHOLE_LINE } from './supervisor/line-view.js';
 import { LoadLine } from './supervisor/load-line.js';
@@ -151,6 +153,7 @@ async function startModel({ config, modelPath, line, log, signal, firstRequestId
     config,
     modelPath,
     lineFraction: line.fraction,
+    spillFolder: spillFolder(cacheFolder()),
     firstRequestId,
     signal,
     log: (level, message) => log[level](message),

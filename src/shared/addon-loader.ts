@@ -34,6 +34,8 @@ export interface NativeEngineObject {
   saveSequence(sequence: number): Uint8Array;
   restoreSequence(sequence: number, state: Uint8Array): boolean;
   releaseState(state: Uint8Array): void;
+  writeSequence(sequence: number, path: string): number;
+  readSequence(sequence: number, path: string): boolean;
   readings(): Readings;
   setAbortFlag(words: Int32Array, index: number): void;
   close(): void;

@@ -14,6 +14,11 @@ export const CONTEXT_HEADER = {
   /** Index in the ladder; RUNG_NONE: free the context and make no other. */
   rung: 1,
   keepCount: 2,
+  /** So many of them, the first, are copied in memory; the others go through files. */
+  copyCount: 3,
+  /** Writing those may take so long, and all of them so many MiB. */
+  spillMs: 4,
+  spillMib: 5,
 } as const;
-export const CONTEXT_HEADER_WORDS = 4;
+export const CONTEXT_HEADER_WORDS = 6;
 export const RUNG_NONE = -1;

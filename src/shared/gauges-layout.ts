@@ -34,6 +34,8 @@ export const DEVICE_GAUGES = [
   'runtimeExtraBytes',
   /** Evicted prefixes saved in host memory. */
   'hostPrefixBytes',
+  /** Rate at which sequences were last written to files, bytes a millisecond; 0: never. */
+  'spillBytesPerMs',
   /** In use, and owned by nobody in the ledger; negative where pages are not touched yet. */
   'unexplainedBytes',
   'kvTotalTokens',

@@ -1,5 +1,6 @@
 import { RUNG_NONE } from '../shared/context-wire.js';
 import { type ContextInfo, type ContextSpec, type Engine, EngineError } from '../shared/engine.js';
+import type { SequenceSpill } from './sequence-spill.js';
 
 /** A context that fails to come back is tried this often, with a growing pause. Chosen: memory pressure passes in seconds or not at all. */
 const REBUILD_ATTEMPTS = 5;
@@ -13,12 +14,29 @@ export interface ContextMove {
   carried: number[];
 }
 
+interface Copy {
+  sequence: number;
+  state: Uint8Array;
+}
+
+/** Sequences that a move carries over. */
+export interface KeptSequences {
+  copied: readonly number[];
+  /** Through files, in at most so many ms and bytes. */
+  spilled: readonly number[];
+  spillMs: number;
+  spillBytes: number;
+}
+
+export const KEEP_NOTHING: KeptSequences = { copied: [], spilled: [], spillMs: 0, spillBytes: 0 };
+
 /** The forward worker's contexts: moves sequences between the rungs of the ladder, and makes a lost context anew. */
 export class ContextKeeper {
   constructor(
     private readonly engine: Engine,
     private readonly ladder: readonly ContextSpec[],
     public rung: number,
+    private readonly spill: SequenceSpill,
     private readonly warn: (message: string) => void,
     private readonly pause: (ms: number) => void,
   ) {}
@@ -27,36 +45,52 @@ export class ContextKeeper {
    * Replaces the context by the one of `rung`, with the cells of the sequences in `keep`. Where that one does not fit after all, the old
    * rung comes back; what cannot be carried over is left behind. @throws EngineError when no context can be made.
    */
-  move(rung: number, keep: readonly number[]): ContextMove {
+  move(rung: number, keep: KeptSequences): ContextMove {
     if (rung === RUNG_NONE) {
       this.engine.freeContext();
       this.rung = RUNG_NONE;
       return { context: null, rung, carried: [] };
     }
-    const states = keep.map((sequence) => ({ sequence, state: this.engine.saveSequence(sequence) }));
-    const before = this.rung;
-    let context: ContextInfo;
+    // Files first: while they are written, copies would only lie there.
+    const spilled = this.spill.write(keep.spilled, keep.spillMs, keep.spillBytes);
+    const copies = keep.copied.flatMap((sequence) => this.copy(sequence));
+    const context = this.replace(rung);
+    // Copies may be as large as the headroom: each goes as soon as its cells stand, not when the heap is cleaned one day.
+    const isCopyBack = ({ sequence, state }: Copy) => {
+      const isRestored = this.engine.restoreSequence(sequence, state);
+      this.engine.releaseState(state);
+      return isRestored;
+    };
+    const carried = [
+      ...copies.filter(isCopyBack).map(({ sequence }) => sequence),
+      ...spilled.filter((file) => this.spill.read(file)).map(({ sequence }) => sequence),
+    ];
+    return { context, rung: this.rung, carried };
+  }
+
+  /** Nothing where there is no memory for it after all. */
+  private copy(sequence: number): Copy[] {
     try {
-      context = this.engine.createContext(this.ladder[rung]);
+      return [{ sequence, state: this.engine.saveSequence(sequence) }];
+    } catch (error) {
+      if (!(error instanceof EngineError) || error.code !== 'out_of_memory') throw error;
+      this.warn(`a sequence is computed again: ${error.message}`);
+      return [];
+    }
+  }
+
+  private replace(rung: number): ContextInfo {
+    const before = this.rung;
+    try {
+      const context = this.engine.createContext(this.ladder[rung]);
       this.rung = rung;
+      return context;
     } catch (error) {
       if (!(error instanceof EngineError) || error.code !== 'out_of_memory') throw error;
       this.warn(`a context of ${this.ladder[rung].cells} cells does not fit: ${error.message}`);
-      if (before !== RUNG_NONE && before < rung) {
-        this.rung = before;
-        context = this.rebuild();
-      } else {
-        this.rung = 0;
-        context = this.rebuild();
-      }
+      this.rung = before !== RUNG_NONE && before < rung ? before : 0;
+      return this.rebuild();
     }
-    const carried = states.filter(({ sequence, state }) => {
-      const isRestored = this.engine.restoreSequence(sequence, state);
-      // Copies may be as large as the headroom: each goes as soon as its cells stand, not when the heap is cleaned one day.
-      this.engine.releaseState(state);
-      return isRestored;
-    });
-    return { context, rung: this.rung, carried: carried.map(({ sequence }) => sequence) };
   }
 
   /** The same context, empty. Where it does not fit any more, a lower rung. @throws EngineError when none can be made. */

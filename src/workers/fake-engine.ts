@@ -1,3 +1,4 @@
+import { readFileSync, writeFileSync } from 'node:fs';
 import { OP, OP_KIND, OP_WORDS, PLACEHOLDER, SEGMENT, SEGMENT_WORDS, START } from '../shared/batch-wire.js';
 import {
   type ContextInfo,
@@ -50,6 +51,7 @@ export class FakeEngine implements Engine {
   private drainedStep = -1;
   private contextCount = 0;
   private saveCount = 0;
+  private writeCount = 0;
   private restoreCount = 0;
   private readingCount = 0;
   /** Of this context's records; null before the first. */
@@ -184,6 +186,20 @@ export class FakeEngine implements Engine {
   releaseState(state: Uint8Array): void {
     // Moved away, so that whoever uses it afterwards notices.
     structuredClone(state, { transfer: [state.buffer as ArrayBuffer] });
+  }
+
+  writeSequence(sequence: number, path: string): number {
+    const state = this.cellsFor(sequence).save(sequence);
+    this.writeCount++;
+    // What a disk that is full leaves behind.
+    const isFull = this.options.failWrite.includes(this.writeCount);
+    writeFileSync(path, isFull ? state.subarray(0, state.length >> 1) : state);
+    if (isFull) throw new EngineError('failed', 'the engine could not write the sequence');
+    return state.length;
+  }
+
+  readSequence(sequence: number, path: string): boolean {
+    return this.restoreSequence(sequence, new Uint8Array(readFileSync(path)));
   }
 
   readings(): Readings {

@@ -37,6 +37,8 @@ export interface FakeEngineOptions {
   /** Calls of saveSequence (from 1) that fail with out_of_memory, and of restoreSequence that return false. */
   failSave: number[];
   failRestore: number[];
+  /** Calls of writeSequence (from 1) that find the disk full. */
+  failWrite: number[];
   /** Calls of createContext (from 1) that fail with out_of_memory whatever they ask. */
   failCreateContext: number[];
 
@@ -69,6 +71,7 @@ export const FAKE_ENGINE_DEFAULTS: FakeEngineOptions = {
   contextLimitBytes: 0,
   failSave: [],
   failRestore: [],
+  failWrite: [],
   failCreateContext: [],
   deviceKind: 'gpu',
   modelBytes: 64 * 2 ** 20,

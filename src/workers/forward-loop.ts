@@ -4,6 +4,7 @@ import { CONTROL, rescuedRung, STOP } from '../shared/control-layout.js';
 import type { Doorbell } from '../shared/doorbell.js';
 import { type ContextInfo, type ContextSpec, type Engine, EngineError } from '../shared/engine.js';
 import { heartbeatNow } from '../shared/heartbeat.js';
+import { MIB } from '../shared/memory/constants.js';
 import { bellOf, type CoreBuffers, type RingBuffers } from '../shared/pipeline-buffers.js';
 import { RingConsumer } from '../shared/ring.js';
 import {
@@ -16,12 +17,13 @@ import {
   stepOutputWords,
 } from '../shared/step-output.js';
 import { TIER_OP_WORDS } from '../shared/tier-wire.js';
-import { ContextKeeper } from './context-keeper.js';
+import { ContextKeeper, KEEP_NOTHING, type KeptSequences } from './context-keeper.js';
 import type { DeviceGaugeWriter } from './device-gauges.js';
 import { drainEngineLog } from './engine-log.js';
 import type { LiveThreads } from './live-threads.js';
 import { PrefixStore } from './prefix-store.js';
 import { ResultPublisher, Stopped } from './result-publisher.js';
+import { SequenceSpill } from './sequence-spill.js';
 import type { WorkerLogLevel } from './worker-messages.js';
 
 /** How long the device owner looks at its ring before it sleeps: a wake-up costs more than a short gap between two steps. Chosen. */
@@ -51,6 +53,7 @@ export class ForwardLoop {
   private readonly publisher: ResultPublisher;
   private readonly output: Int32Array;
   private readonly contexts: ContextKeeper;
+  private readonly spill: SequenceSpill;
   private readonly prefixes: PrefixStore;
   private epoch: number;
   private lastStepEndMs = 0;
@@ -68,6 +71,8 @@ export class ForwardLoop {
     private readonly live: LiveThreads | null,
     /** The engine computes on the cores that the other threads run on. */
     private readonly sharesCores: boolean,
+    /** Where sequences wait while the context is replaced; null: nowhere. */
+    spillFolder: string | null,
     private readonly report: ForwardReport,
   ) {
     this.control = new Int32Array(core.control);
@@ -77,12 +82,10 @@ export class ForwardLoop {
     this.output = new Int32Array(stepOutputWords(ladder[0].sequences));
     this.epoch = epoch;
     this.prefixes = new PrefixStore(engine);
-    this.contexts = new ContextKeeper(
-      engine,
-      ladder,
-      rung,
-      (message) => report('warn', message),
-      (ms) => this.bell.wait(this.bell.read(), ms),
+    const warn = (message: string) => report('warn', message);
+    this.spill = new SequenceSpill(engine, spillFolder, warn);
+    this.contexts = new ContextKeeper(engine, ladder, rung, this.spill, warn, (ms) =>
+      this.bell.wait(this.bell.read(), ms),
     );
     engine.setAbortFlag(this.control, CONTROL.abortDecode);
   }
@@ -222,7 +225,7 @@ export class ForwardLoop {
       context = this.contexts.rebuild();
     } else {
       Atomics.store(this.control, CONTROL.abortDecode, 0);
-      context = this.contexts.move(rescuedRung(rescue), []).context;
+      context = this.contexts.move(rescuedRung(rescue), KEEP_NOTHING).context;
       if (context === null) this.putPrefixesAway();
       this.report(
         'warn',
@@ -244,20 +247,33 @@ export class ForwardLoop {
   private moveContext(words: Int32Array, at: number): void {
     const startMs = performance.now();
     const before = this.contexts.rung;
-    const keepAt = at + CONTEXT_HEADER_WORDS;
-    const keep = Array.from(words.subarray(keepAt, keepAt + words[at + CONTEXT_HEADER.keepCount]));
+    const keep = keptSequences(words, at);
+    const keepCount = keep.copied.length + keep.spilled.length;
     this.epoch = words[at + CONTEXT_HEADER.epoch];
     const { context, rung, carried } = this.contexts.move(words[at + CONTEXT_HEADER.rung], keep);
     this.batches.release();
     if (context === null) this.putPrefixesAway();
+    this.gauges.set({ spillBytesPerMs: this.spill.bytesPerMs });
     this.gauges.context(context, this.epoch);
     this.gauges.refreshNow(this.engine, performance.now());
     this.publisher.context(this.epoch, rung, context?.cells ?? 0, carried);
     const name = (index: number) => (index === RUNG_NONE ? 'none' : `rung ${index}`);
     this.report(
       'info',
-      `context ${name(before)} → ${name(rung)}, ${context?.cells ?? 0} cells: ${carried.length} of ${keep.length} sequences carried over ` +
-        `in ${Math.round(performance.now() - startMs)} ms`,
+      `context ${name(before)} → ${name(rung)}, ${context?.cells ?? 0} cells: ${carried.length} of ${keepCount} sequences carried over ` +
+        `in ${Math.round(performance.now() - startMs)} ms${keep.spilled.length > 0 ? `, ${keep.spilled.length} through files` : ''}`,
     );
   }
+}
+
+function keptSequences(words: Int32Array, at: number): KeptSequences {
+  const copiedAt = at + CONTEXT_HEADER_WORDS;
+  const spilledAt = copiedAt + words[at + CONTEXT_HEADER.copyCount];
+  const end = copiedAt + words[at + CONTEXT_HEADER.keepCount];
+  return {
+    copied: Array.from(words.subarray(copiedAt, spilledAt)),
+    spilled: Array.from(words.subarray(spilledAt, end)),
+    spillMs: words[at + CONTEXT_HEADER.spillMs],
+    spillBytes: words[at + CONTEXT_HEADER.spillMib] * MIB,
+  };
 }

@@ -65,6 +65,7 @@ class ForwardThread {
         gauges,
         live,
         ready.memory === 'host',
+        this.data.spillFolder,
         (level, message) => this.report(level, message),
       ).run();
       engine.close();

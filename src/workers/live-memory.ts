@@ -26,6 +26,8 @@ export class LiveMemory {
   /** 0 none, 1 warning, 2 critical. */
   pressureLevel = 0;
   readAtMs = Number.NEGATIVE_INFINITY;
+  /** Of the forward worker; 0: not known. */
+  spillBytesPerMs = 0;
 
   constructor(
     private readonly device: GaugeReader<DeviceGauge>,
@@ -48,6 +50,7 @@ export class LiveMemory {
     this.hostHeadroomBytes = hostHeadroomOf(readings).bytes;
     this.hostLimitBytes = limitOf(readings, 'host').limitBytes;
     this.pressureLevel = readings.pressureLevel;
+    this.spillBytesPerMs = readings.spillBytesPerMs;
     return true;
   }
 }

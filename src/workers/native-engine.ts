@@ -80,6 +80,14 @@ export class NativeEngine implements Engine {
     engineCall(() => this.#native.releaseState(state));
   }
 
+  writeSequence(sequence: number, path: string): number {
+    return engineCall(() => this.#native.writeSequence(sequence, path));
+  }
+
+  readSequence(sequence: number, path: string): boolean {
+    return engineCall(() => this.#native.readSequence(sequence, path));
+  }
+
   /** Device numbers are 0 on a machine without a GPU, or with a model that uses none. */
   readings(): Readings {
     return engineCall(() => this.#native.readings());

@@ -5,13 +5,16 @@ import type { Doorbell } from '../shared/doorbell.js';
 import { GaugeReader, GaugeWriter } from '../shared/gauges.js';
 import { DEVICE_GAUGES, SCHEDULER_GAUGES, type SchedulerGauge } from '../shared/gauges-layout.js';
 import { heartbeatNow } from '../shared/heartbeat.js';
+import { MIB } from '../shared/memory/constants.js';
 import type { DeviceMemory } from '../shared/memory/headroom.js';
 import { hostTierBudgetBytes } from '../shared/memory/host-tier-budget.js';
-import { type RungInput, type RungLimits, RungPolicy } from '../shared/memory/rung-policy.js';
+import { type RungInput, type RungLimits, type RungMove, RungPolicy } from '../shared/memory/rung-policy.js';
+import { spillBudget } from '../shared/memory/spill-budget.js';
 import { bellOf, type CoreBuffers, type RingBuffers } from '../shared/pipeline-buffers.js';
 import { RESULT, RESULT_HEADER_WORDS, RESULT_TYPE } from '../shared/result-wire.js';
 import { RingConsumer, RingProducer } from '../shared/ring.js';
 import { SAMPLING } from '../shared/sampling-wire.js';
+import type { CarryBudget } from '../shared/scheduler/carry-over.js';
 import type { SchedulerLimits } from '../shared/scheduler/limits.js';
 import { Scheduler } from '../shared/scheduler/scheduler.js';
 import { STEP_STATUS } from '../shared/step-output.js';
@@ -28,6 +31,8 @@ const SPIN_STEP_MICROS = 200;
 const PLAN_LEAD_MICROS = 1_500;
 /** Steps vary: one that ends this much early should still find the next planned. Chosen: requests wait no longer for it than that. */
 const PLAN_LEAD_SHARE = 0.2;
+/** Where no context stands. */
+const NOBODY = { copied: [], spilled: [], spilledTokens: 0 };
 /** How often the ladder is looked at when nobody waits for it. Chosen: pressure and idleness are told by tenths of seconds. */
 const RUNG_CHECK_MS = 100;
 
@@ -43,6 +48,10 @@ export interface OverlapOptions {
   maxWaitMs: number;
   /** Bytes that evicted prefixes may take in host memory at most; 0: they are not saved. */
   hostPrefixBytesMax: number;
+  /** Of the model. */
+  layers: number;
+  /** Sequences may wait in files while the context is replaced. */
+  canSpill: boolean;
 }
 
 /**
@@ -224,7 +233,7 @@ export class OverlapLoop {
     this.rescueRung = null;
     Atomics.store(this.control, CONTROL.abortDecode, 0);
     Atomics.store(this.control, CONTROL.rescue, 0);
-    this.sendContext(rung, 0);
+    this.sendContext({ rung, copyBytes: 0, spillMs: 0 });
   }
 
   /** Moves the context when its policy says so. Called with the plan's wish known. True: a move is wanted, and waits or is on its way. */
@@ -256,7 +265,7 @@ export class OverlapLoop {
     const move = this.rungs.decide(input);
     if (!move) return false;
     this.report(`the context moves: ${move.reason}`);
-    this.sendContext(move.rung, move.copyBytes);
+    this.sendContext(move);
     return true;
   }
 
@@ -288,11 +297,22 @@ export class OverlapLoop {
     };
   }
 
-  private sendContext(rung: number, copyBytes: number): void {
+  private carryBudget({ copyBytes, spillMs }: Omit<RungMove, 'reason'>): CarryBudget {
+    const { ladder, layers, canSpill } = this.options;
+    const { marginBytes, cellBytes } = ladder;
+    const { promptTokenMicros } = this.scheduler.times;
+    const bytesPerMs = this.live.spillBytesPerMs;
+    const spill = { spillMs: canSpill ? spillMs : 0, marginBytes, cellBytes, layers, bytesPerMs, promptTokenMicros };
+    return { copyTokens: Math.floor(copyBytes / Math.max(1, cellBytes)), ...spillBudget(spill) };
+  }
+
+  private sendContext(move: Omit<RungMove, 'reason'>): void {
     const { rungs, cellBytes } = this.options.ladder;
+    const { rung } = move;
     const cells = rung === RUNG_NONE ? 0 : rungs[rung].cells;
-    const budgetTokens = Math.floor(copyBytes / Math.max(1, cellBytes));
-    const keep = this.rung === RUNG_NONE ? [] : this.scheduler.leaveContext(cells, budgetTokens);
+    const { copied, spilled, spilledTokens } =
+      this.rung === RUNG_NONE ? NOBODY : this.scheduler.leaveContext(cells, this.carryBudget(move));
+    const keep = [...copied, ...spilled];
     const length = CONTEXT_HEADER_WORDS + keep.length;
     const at = this.batches.reserve(CONTEXT_RECORD_TYPE, length);
     if (at < 0) throw new Error('the batch ring is full although nothing is in flight');
@@ -300,6 +320,9 @@ export class OverlapLoop {
     words[at + CONTEXT_HEADER.epoch] = this.epoch + 1;
     words[at + CONTEXT_HEADER.rung] = rung;
     words[at + CONTEXT_HEADER.keepCount] = keep.length;
+    words[at + CONTEXT_HEADER.copyCount] = copied.length;
+    words[at + CONTEXT_HEADER.spillMs] = Math.ceil(move.spillMs);
+    words[at + CONTEXT_HEADER.spillMib] = Math.ceil((spilledTokens * cellBytes) / MIB);
     keep.forEach((sequence, i) => {
       words[at + CONTEXT_HEADER_WORDS + i] = sequence;
     });

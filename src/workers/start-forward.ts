@@ -107,6 +107,7 @@ export function startForward(
       loadMs: planStartMs - loadStartMs,
       planMs,
       measureCount: costs.measureCount,
+      canSpill: data.spillFolder !== null,
     },
   };
 }

@@ -27,6 +27,8 @@ export interface ForwardData {
   probe: boolean;
   /** The planned context from the start, with no smaller ones to begin with. */
   fixedContext: boolean;
+  /** Where sequences wait while the context is replaced; null: they are computed again. */
+  spillFolder: string | null;
 }
 
 /** Everything that main needs to know of the loaded model and the context that stands. */
@@ -50,6 +52,8 @@ export interface ForwardReady {
   loadMs: number;
   planMs: number;
   measureCount: number;
+  /** Sequences may wait in files while the context is replaced. */
+  canSpill: boolean;
 }
 
 /** What the workers, which cannot log themselves, want logged. */

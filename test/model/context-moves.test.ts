@@ -2,16 +2,21 @@
  * The context is replaced under running requests, and their answers are those of requests that saw no move. Keys and values are kept in 32
  * bits, so that little text is enough to climb a rung.
  */
+import { readdirSync } from 'node:fs';
 import t from 'tap';
 import type { WorkerPipeline } from '../../src/main/pipeline.js';
 import { openVocabulary } from '../../src/shared/native-addon.js';
 import type { SamplingParams } from '../../src/shared/sampling.js';
 import { ContextKeeper } from '../../src/workers/context-keeper.js';
+import { SequenceSpill } from '../../src/workers/sequence-spill.js';
 import { SMALL_CONTEXT } from '../addon/engine-under-test.js';
 import { DirectDecode } from '../support/direct-decode.js';
 import { makePrompts } from '../support/prompts.js';
 import { type Completion, complete, startRealPipeline } from '../support/real-pipeline.js';
 import type { TestModelName } from '../support/test-models.js';
+
+// Model tests wait for the cores that other tests use.
+t.setTimeout(180_000);
 
 /** Roundings depend neither on what else runs nor on where in memory it lies: answers must be equal to the token. */
 const STREAMS = {
@@ -139,28 +144,40 @@ t.test('a shared pool grows under four live sequences', async (t) => {
 
 const KINDS: TestModelName[] = ['tiny-qwen3', 'tiny-mamba', 'tiny-hybrid', 'gemma3-270m'];
 
-for (const model of KINDS) {
-  for (const layout of ['shared', 'private'] as const) {
-    t.test(`${model}, ${layout}: what a sequence remembers survives the move`, async (t) => {
-      const direct = new DirectDecode(model);
-      t.teardown(() => direct.close());
-      const small = { ...SMALL_CONTEXT, layout, flashAttention: 'off' as const };
-      const ladder = [small, { ...small, cells: 2 * small.cells }];
-      const keeper = new ContextKeeper(direct.engine, ladder, 0, t.fail, () => {});
-      const [prompt] = makePrompts(direct.vocabulary, 1, 100);
-      direct.createContext(small);
-      const expected = direct.generate(prompt, 16);
-      t.same(
-        direct.generate(prompt, 16, {
-          afterToken: (count) => {
-            const rung = { 6: 1, 11: 0 }[count];
-            if (rung === undefined) return false;
-            t.same(keeper.move(rung, [0]).carried, [0], `to rung ${rung}`);
-            return true;
-          },
-        }),
-        expected,
-      );
-    });
-  }
+/** Room for what a move takes: as long and as much as it wants. */
+const AT_LEISURE = { spillMs: 60_000, spillBytes: 2 ** 20 };
+const WAYS = {
+  'in memory': { ...AT_LEISURE, copied: [0], spilled: [] },
+  'through a file': { ...AT_LEISURE, copied: [], spilled: [0] },
+};
+
+for (const [model, layout, way] of KINDS.flatMap((model) =>
+  (['shared', 'private'] as const).flatMap((layout) =>
+    Object.entries(WAYS).map((way) => [model, layout, way] as const),
+  ),
+)) {
+  t.test(`${model}, ${layout}, ${way[0]}: what a sequence remembers survives the move`, async (t) => {
+    const direct = new DirectDecode(model);
+    t.teardown(() => direct.close());
+    const small = { ...SMALL_CONTEXT, layout, flashAttention: 'off' as const };
+    const ladder = [small, { ...small, cells: 2 * small.cells }];
+    const folder = t.testdir();
+    const spill = new SequenceSpill(direct.engine, folder, t.fail);
+    const keeper = new ContextKeeper(direct.engine, ladder, 0, spill, t.fail, () => {});
+    const [prompt] = makePrompts(direct.vocabulary, 1, 100);
+    direct.createContext(small);
+    const expected = direct.generate(prompt, 16);
+    t.same(
+      direct.generate(prompt, 16, {
+        afterToken: (count) => {
+          const rung = { 6: 1, 11: 0 }[count];
+          if (rung === undefined) return false;
+          t.same(keeper.move(rung, way[1]).carried, [0], `to rung ${rung}`);
+          t.same(readdirSync(folder), [], 'nothing is left on the disk');
+          return true;
+        },
+      }),
+      expected,
+    );
+  });
 }

@@ -83,6 +83,40 @@ t.test('a larger context that cannot be made after all leaves the old one', asyn
   t.same(answer.tokens, fakeCompletion(prompt, 1500));
 });
 
+for (const isDiskFull of [false, true]) {
+  const what = isDiskFull ? 'are computed again' : 'wait in files';
+  t.test(`under pressure the context falls, and running requests ${what}`, async (t) => {
+    const latch = new EngineLatch();
+    const logs: string[] = [];
+    const failWrite = isDiskFull ? [1] : [];
+    const pipeline = await startFakePipeline(
+      { ...FAT, control: latch.buffer, decodeDelayMicros: 6_000, perTokenDelayMicros: 600, failWrite },
+      { ...SETTINGS, kvLayout: 'shared', speculative: 'off' },
+      { log: (_level, message) => logs.push(message), spillFolder: t.testdir() },
+    );
+    t.teardown(() => pipeline.close(0));
+    await ask(pipeline, textTokens('e'.repeat(3000)), { maxTokens: 1 });
+    t.ok(pipeline.deviceGauges().contextEpoch > 1, 'the context has climbed');
+    const computedBefore = pipeline.deviceGauges().decodedTokens;
+    const prompts = ['one', 'two', 'three'].map((text) => textTokens(text.repeat(50)));
+    const prefilled = prompts.reduce((sum, { length }) => sum + length, 0);
+    const press = (count: number) => {
+      // Less than half of the margin, more than the quarter from which on nothing is waited for.
+      if (count === 3)
+        latch.systemAvailableMib(Math.round((pipeline.ready.plan.arithmetic.marginBytes / 2 ** 20) * 0.35));
+    };
+    const answers = await Promise.all(prompts.map((prompt) => ask(pipeline, prompt, { maxTokens: 400 }, press)));
+    answers.forEach(({ tokens }, i) => {
+      t.same(tokens, fakeCompletion(prompts[i], 400), 'the same answer as without a move');
+    });
+    const text = logs.join('\n');
+    t.match(text, isDiskFull ? /→ rung 0, .*: 0 of 3 .* 3 through files/ : /→ rung 0, .*: 3 of 3 .*, 3 through files/);
+    if (isDiskFull) t.match(text, /3 of 3 sequences could not be kept in files/);
+    const again = pipeline.deviceGauges().decodedTokens - computedBefore - prefilled - 3 * 399;
+    t.equal(again > 0, isDiskFull, `${again} tokens were computed again`);
+  });
+}
+
 t.test('memory runs out under a long step: it is given up, and everybody gets the same answer later', async (t) => {
   const latch = new EngineLatch();
   const logs: string[] = [];

@@ -11,6 +11,7 @@ import type { ContextSpec } from '../../src/shared/engine.js';
 import { startWordsMax } from '../../src/shared/pipeline-buffers.js';
 import { RESULT, RESULT_HEADER_WORDS, RESULT_SAMPLE_WORDS } from '../../src/shared/result-wire.js';
 import { encodeSampling, GREEDY_SAMPLING, type SamplingParams } from '../../src/shared/sampling.js';
+import { CARRY_NOTHING } from '../../src/shared/scheduler/carry-over.js';
 import type { DraftSource } from '../../src/shared/scheduler/draft-policy.js';
 import type { SchedulerLimits } from '../../src/shared/scheduler/limits.js';
 import type { RequestSpec } from '../../src/shared/scheduler/request.js';
@@ -175,7 +176,7 @@ export class SchedulerHarness {
 
   /** Replaces the context by one of `cells` cells, which takes nothing over. Nothing may be in flight. */
   moveContext(cells: number): void {
-    this.scheduler.leaveContext(cells, 0);
+    this.scheduler.leaveContext(cells, CARRY_NOTHING);
     this.limits = { ...this.limits, cells };
     this.engine.createContext({ ...this.spec, cells });
     this.epoch++;

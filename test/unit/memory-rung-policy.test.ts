@@ -166,3 +166,27 @@ t.test('a step is given up only where memory will not last until its end', async
   t.equal(policy.rescue(at(1_100, 270_000), 2_000)?.rung, 0, 'it does not; and the middle would not hold for long');
   t.equal(policy.rescue(at(1_200, 5_000), 2_000), null, 'once');
 });
+
+t.test('files may be written until memory is short in earnest', async (t) => {
+  const pressed = input({ rung: 2, wantedCells: 0, headroomBytes: 30_000 });
+  const flat = new RungPolicy(LIMITS, 0);
+  flat.decide(pressed);
+  t.equal(flat.decide({ ...pressed, nowMs: 600 })?.spillMs, 2_000, 'it does not fall: as long as anybody should wait');
+  const need = new RungPolicy(LIMITS, 0).decide({ ...pressed, headroomBytes: 10_000 });
+  t.equal(need?.rung, 1);
+  t.equal(need?.spillMs, 0, 'less than a quarter of the margin: at once');
+  const falling = new RungPolicy(LIMITS, 0);
+  const at = (i: number) => ({ ...pressed, nowMs: i * 100, headroomBytes: 400_000 - i * 10_000 });
+  for (let i = 0; i <= 15; i++) falling.decide(at(i));
+  const move = falling.decide(at(17));
+  // 100 bytes a ms; 230,000 less a quarter of the margin and what goes in 300 ms are left.
+  t.equal(move?.spillMs, 1_800);
+  t.equal(falling.rescue({ ...pressed, nowMs: 10_000, headroomBytes: 5_000 }, 2_000)?.spillMs, 0, 'not in a rescue');
+});
+
+t.test('a climb that cannot copy everything may use files beside the larger context', async (t) => {
+  const tight = input({ usedCells: 400, activeCells: 400, isStalled: true, headroomBytes: 400_000 + 65_000 });
+  t.equal(new RungPolicy(LIMITS, 0).decide(tight)?.spillMs, 2_000);
+  const away = new RungPolicy(LIMITS, 0).decide(input({ rung: RUNG_NONE }));
+  t.equal(away?.spillMs, 0, 'nothing stands');
+});

@@ -39,6 +39,8 @@ export interface RungMove {
   reason: string;
   /** What copies of sequences may take while the context moves: they lie beside the old context, then beside the new one. */
   copyBytes: number;
+  /** So long may the old context stand for others to be written to a file; 0: not at all. */
+  spillMs: number;
 }
 
 type Move = Pick<RungMove, 'rung' | 'reason'>;
@@ -78,6 +80,9 @@ const READING_AGE_MS = 1_000;
 /** Part of the margin that copies, and a context that comes back, leave free. Chosen: at the limits of small machines that keeps the working set
  *  below 97 % of them; and a server that was put away must not wait for more than it started with. */
 const COPY_MARGIN_SHARE = 0.5;
+/** Writing to a file delays a move by at most this. Chosen: nobody gets a token meanwhile; a slow solid-state disk takes
+ *  half a gigabyte in it. */
+const SPILL_MOST_MS = 2_000;
 
 /**
  * When the context moves on its ladder: up when requests ask for cells and the headroom allows it, down under lasting pressure, off when
@@ -114,9 +119,10 @@ export class RungPolicy {
     const move = this.propose(input);
     if (!move) return null;
     const copyBytes = this.copyBytes(input, move.rung);
+    const spillMs = this.spillMs(input, move.rung);
     this.freshGrowthBytes = this.unreadBytes(input.nowMs) + Math.max(this.growthBytes(input.rung, move.rung), 0);
     this.noteMove(input.nowMs);
-    return { ...move, copyBytes };
+    return { ...move, copyBytes, spillMs };
   }
 
   /**
@@ -132,7 +138,7 @@ export class RungPolicy {
     const move = this.down(input);
     this.freshGrowthBytes = 0;
     this.noteMove(input.nowMs);
-    return { ...move, copyBytes: 0 };
+    return { ...move, copyBytes: 0, spillMs: 0 };
   }
 
   /** Headroom was short at the last reading, or will be in a moment. */
@@ -170,6 +176,17 @@ export class RungPolicy {
     if (rung === RUNG_NONE || target === RUNG_NONE) return 0;
     const takenBytes = Math.max(this.growthBytes(rung, target), 0) + this.unreadBytes(nowMs);
     return Math.max(headroomBytes - takenBytes - this.limits.marginBytes * COPY_MARGIN_SHARE, 0);
+  }
+
+  /** Until what is left beside the larger of the two contexts has fallen to where nothing is waited for. */
+  private spillMs({ nowMs, rung, headroomBytes }: RungInput, target: number): number {
+    if (rung === RUNG_NONE || target === RUNG_NONE) return 0;
+    const takenBytes = Math.max(this.growthBytes(rung, target), 0) + this.unreadBytes(nowMs);
+    const leastBytes = this.limits.marginBytes * CRITICAL_MARGIN_SHARE + this.trend.fallBytes(RESCUE_MS);
+    const leftBytes = headroomBytes - takenBytes - leastBytes;
+    const fallBytesPerMs = this.trend.fallBytes(1);
+    if (leftBytes <= 0) return 0;
+    return fallBytesPerMs > 0 ? Math.min(leftBytes / fallBytesPerMs, SPILL_MOST_MS) : SPILL_MOST_MS;
   }
 
   private noteReading(input: RungInput): void {

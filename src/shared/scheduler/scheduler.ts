@@ -3,6 +3,7 @@ import { RESULT, RESULT_HEADER_WORDS, RESULT_SAMPLE, RESULT_SAMPLE_WORDS } from 
 import { SAMPLE_FLAGS_DONE, STEP_STATUS } from '../step-output.js';
 import { FINISH_CODE } from '../token-wire.js';
 import { BatchPlan, type Restore } from './batch-plan.js';
+import type { CarryBudget, CarryOver } from './carry-over.js';
 import { StepTimes } from './chunk-policy.js';
 import { newCounters } from './counters.js';
 import { type DraftSource, LookupDrafts } from './draft-policy.js';
@@ -221,16 +222,17 @@ export class Scheduler {
   }
 
   /**
-   * The context is about to be replaced by one of `cells` cells: nothing is in flight. Returns the sequences to carry over, of at most
-   * `budgetTokens` together.
+   * The context is about to be replaced by one of `cells` cells: nothing is in flight. Returns the sequences to carry over, and the tokens of
+   * those that go through a file.
    */
-  leaveContext(cells: number, budgetTokens: number): number[] {
+  leaveContext(cells: number, budget: CarryBudget): CarryOver & { spilledTokens: number } {
     if (this.inFlight.length > 0) throw new Error('a context is left while steps are in flight');
     this.hasContext = false;
     this.tier.holdBack(this.pool.nowMs);
     // What had to be removed from the old context is simply not carried over.
     this.plan.dropOps();
-    return this.pool.sequencesToKeep(cells, budgetTokens);
+    const kept = this.pool.sequencesToKeep(cells, budget);
+    return { ...kept, spilledTokens: this.pool.lengthsOf(kept.spilled) };
   }
 
   /** The new context stands, with the sequences that were carried over; requests of the others are computed again. */

@@ -2,6 +2,7 @@ import { OP_KIND } from '../batch-wire.js';
 import { chooseEvictions, evictionOrder, type IdlePrefix, prefixValue } from '../memory/eviction-order.js';
 import { cachedBesideTile } from './attention-tiles.js';
 import type { BatchPlan } from './batch-plan.js';
+import type { CarryBudget, CarryOver } from './carry-over.js';
 import { CellAccounting } from './cell-accounting.js';
 import type { SchedulerCounters } from './counters.js';
 import { type HostTier, type SavedMatch, TIER_MIN_TOKENS } from './host-tier.js';
@@ -73,20 +74,37 @@ export class SequencePool {
 
   /**
    * Sequences to carry into a context of `cells` cells: busy ones first, then cached prefixes, most valuable first, as many as fit there and
-   * into `budgetTokens` on the way. A copy holds shared cells for itself, so each sequence counts with its whole length.
+   * into `budget` on the way. A copy holds shared cells for itself, so each sequence counts with its whole length. Only what is being used is
+   * worth a file.
    */
-  sequencesToKeep(cells: number, budgetTokens: number): number[] {
+  sequencesToKeep(cells: number, budget: CarryBudget): CarryOver {
     const byWorth = this.table.all.filter((sequence) => this.cells.length(sequence.id) > 0);
     const worth = (sequence: Sequence) =>
       sequence.state === 'busy' ? Number.MAX_VALUE : prefixValue(this.prefix(sequence), this.nowMs);
     byWorth.sort((a, b) => worth(b) - worth(a) || b.lastUsedMs - a.lastUsedMs);
-    let budget = this.limits.layout === 'shared' ? Math.min(cells, budgetTokens) : budgetTokens;
-    return byWorth.flatMap(({ id }) => {
+    const kept: CarryOver = { copied: [], spilled: [] };
+    let room = this.limits.layout === 'shared' ? cells : Number.POSITIVE_INFINITY;
+    let { copyTokens, spillTokens } = budget;
+    for (const { id, state } of byWorth) {
       const length = this.cells.length(id);
-      if (length > budget || length > cells) return [];
-      budget -= length;
-      return [id];
-    });
+      if (length > Math.min(room, cells)) continue;
+      if (length <= copyTokens) {
+        copyTokens -= length;
+        kept.copied.push(id);
+      } else if (state === 'busy' && length <= Math.min(spillTokens, budget.spillLongestTokens)) {
+        spillTokens -= length;
+        kept.spilled.push(id);
+      } else {
+        continue;
+      }
+      room -= length;
+    }
+    return kept;
+  }
+
+  /** Tokens that these sequences hold, each counted by itself. */
+  lengthsOf(sequences: readonly number[]): number {
+    return sequences.reduce((sum, id) => sum + this.cells.length(id), 0);
   }
 
   /** The sequences of `before` that were carried over into this context. */

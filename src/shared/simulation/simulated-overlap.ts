@@ -4,6 +4,7 @@ import { type ContextRung, cellBytesOf } from '../memory/context-ladder.js';
 import type { Plan } from '../memory/plan-types.js';
 import { type RungInput, RungPolicy } from '../memory/rung-policy.js';
 import { startWordsMax } from '../pipeline-buffers.js';
+import { CARRY_NOTHING } from '../scheduler/carry-over.js';
 import type { SchedulerLimits } from '../scheduler/limits.js';
 import { Scheduler } from '../scheduler/scheduler.js';
 
@@ -102,8 +103,9 @@ export class SimulatedOverlap {
     const move = this.rungs.decide(input);
     if (move === null) return 'none';
     const cells = move.rung === RUNG_NONE ? 0 : this.cellsOfRung[move.rung];
-    const budgetTokens = Math.floor(move.copyBytes / Math.max(1, this.cellBytes));
-    const keep = this.rung === RUNG_NONE ? [] : scheduler.leaveContext(cells, budgetTokens);
+    // A machine that is not here has no disk: what its memory cannot copy is computed again.
+    const budget = { ...CARRY_NOTHING, copyTokens: Math.floor(move.copyBytes / Math.max(1, this.cellBytes)) };
+    const keep = this.rung === RUNG_NONE ? [] : scheduler.leaveContext(cells, budget).copied;
     return { rung: move.rung, keep, reason: move.reason };
   }
 

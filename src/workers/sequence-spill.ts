@@ -1,0 +1,134 @@
+import { closeSync, fdatasyncSync, openSync, statfsSync, unlinkSync } from 'node:fs';
+import path from 'node:path';
+import { type Engine, EngineError } from '../shared/engine.js';
+import { ASSUMED_SPILL_BYTES_PER_MS } from '../shared/memory/spill-budget.js';
+
+/** Left free on the user's disk. Chosen: below it a desktop begins to fail in other places. */
+const DISK_MARGIN_BYTES = 2 ** 30;
+/** A rate that was measured in a bad moment is forgotten by so much with each move that writes nothing. Chosen. */
+const DOUBT = 0.1;
+
+/** A sequence's state in a file that has no name any more: it is gone with its last descriptor, however this process ends. */
+export interface SpilledSequence {
+  sequence: number;
+  readDescriptor: number;
+}
+
+/**
+ * Sequences that wait in files while the context is replaced, because memory has no room for their copies. Each file is on the disk before the
+ * next is written: its pages in the file cache are clean then, and the kernel takes them back when it needs them.
+ */
+export class SequenceSpill {
+  /** Measured; 0: nothing was written yet. */
+  bytesPerMs = 0;
+  private files = 0;
+
+  constructor(
+    private readonly engine: Engine,
+    /** On a disk; null: nothing is spilled. */
+    private readonly folder: string | null,
+    private readonly warn: (message: string) => void,
+  ) {}
+
+  /**
+   * Writes them in this order until one fails or `limitMs` are over, `bytes` together at most. What is not written is computed again; the
+   * reason is logged once.
+   */
+  write(sequences: readonly number[], limitMs: number, bytes: number): SpilledSequence[] {
+    const spilled: SpilledSequence[] = [];
+    if (sequences.length === 0) this.forgetSlowly();
+    else {
+      const failure = this.writeAll(sequences, limitMs, bytes, spilled);
+      if (failure !== null) {
+        const count = sequences.length - spilled.length;
+        this.warn(
+          `${count} of ${sequences.length} sequences could not be kept in files and are computed again: ${failure}`,
+        );
+      }
+    }
+    return spilled;
+  }
+
+  /** Puts it back and removes it. False: it does not fit, or cannot be read. */
+  read({ sequence, readDescriptor }: SpilledSequence): boolean {
+    try {
+      return this.engine.readSequence(sequence, descriptorPath(readDescriptor));
+    } finally {
+      closeSync(readDescriptor);
+    }
+  }
+
+  /** What went wrong, if anything did. */
+  private writeAll(
+    sequences: readonly number[],
+    limitMs: number,
+    bytes: number,
+    spilled: SpilledSequence[],
+  ): string | null {
+    const startMs = performance.now();
+    try {
+      const folder = this.folderFor(bytes);
+      for (const sequence of sequences) {
+        spilled.push(this.writeOne(folder, sequence));
+        const isLast = spilled.length === sequences.length;
+        const ms = performance.now() - startMs;
+        // One more takes about as long as each of those before it.
+        if (!isLast && ms + ms / spilled.length > limitMs) return `writing ${spilled.length} took ${Math.round(ms)} ms`;
+      }
+      return null;
+    } catch (error) {
+      if (!(error instanceof EngineError) && !isSystemError(error)) throw error;
+      return error.message;
+    }
+  }
+
+  /** @throws Error of the system, or EngineError: the folder cannot take it. */
+  private folderFor(bytes: number): string {
+    if (this.folder === null) throw new EngineError('failed', 'there is no folder for them');
+    const { bavail, bsize } = statfsSync(this.folder);
+    const freeBytes = bavail * bsize;
+    if (freeBytes < bytes + DISK_MARGIN_BYTES)
+      throw new EngineError(
+        'failed',
+        `${this.folder} has ${freeBytes} bytes free, and ${bytes} and a margin are needed`,
+      );
+    return this.folder;
+  }
+
+  private writeOne(folder: string, sequence: number): SpilledSequence {
+    const name = path.join(folder, `sequence-${process.pid}-${++this.files}`);
+    const startMs = performance.now();
+    const writeDescriptor = openSync(name, 'wx', 0o600);
+    let readDescriptor: number;
+    try {
+      readDescriptor = openSync(name, 'r');
+    } finally {
+      unlinkSync(name);
+    }
+    try {
+      const bytes = this.engine.writeSequence(sequence, descriptorPath(writeDescriptor));
+      fdatasyncSync(writeDescriptor);
+      this.bytesPerMs = bytes / Math.max(performance.now() - startMs, Number.EPSILON);
+      return { sequence, readDescriptor };
+    } catch (error) {
+      closeSync(readDescriptor);
+      throw error;
+    } finally {
+      closeSync(writeDescriptor);
+    }
+  }
+
+  private forgetSlowly(): void {
+    if (this.bytesPerMs > 0 && this.bytesPerMs < ASSUMED_SPILL_BYTES_PER_MS)
+      this.bytesPerMs += (ASSUMED_SPILL_BYTES_PER_MS - this.bytesPerMs) * DOUBT;
+  }
+}
+
+/** How a file without a name is opened by one who takes names only. */
+function descriptorPath(descriptor: number): string {
+  return `/dev/fd/${descriptor}`;
+}
+
+function isSystemError(error: unknown): error is NodeJS.ErrnoException {
+  return error instanceof Error && 'syscall' in error;
+}
