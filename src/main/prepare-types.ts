@@ -3,7 +3,7 @@
 export type PrepareJob =
   /**
    * A conversation: rendered by the model's template, then tokenized. `inputsJson` as Vocabulary.applyTemplate takes it. `findsBoundaries`: say where
-   * other prompts will branch off it (message-boundaries.ts), which takes two more renderings.
+   * other prompts will branch off it (message-boundaries.ts), which takes three more renderings.
    */
   | { kind: 'chat'; inputsJson: string; findsBoundaries?: boolean }
   /** Text to tokens. */

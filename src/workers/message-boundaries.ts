@@ -9,16 +9,17 @@ type Render = (inputs: TemplateInputs) => Int32Array;
  * user message, where other conversations with the same system prompt do, and behind its last message, where its own next turn does if the
  * client writes the answer otherwise than the model did, or the template shows less of it.
  *
- * Templates are not understood but asked: the conversation is rendered once with another first user message and no more, and once without
- * the opening of an answer; what the tokens have in common with these is common to all such prompts. So any template will do, also one that
- * puts the system prompt into the first message, and tokens that reach across an end count only where they stay.
+ * Templates are not understood but asked: the conversation is rendered with another first user message and no more, without the opening of
+ * an answer, and with another answer and a next turn; what the tokens have in common with these is common to all such prompts. So any
+ * template will do: one that puts the system prompt into the first message, one that opens the answer in any case, one that drops what it showed
+ * of earlier turns. Tokens that reach across an end count only where they stay.
  */
 export function messageBoundaries(vocabulary: Vocabulary, inputsJson: string, tokens: Int32Array): number[] {
   const inputs = JSON.parse(inputsJson) as TemplateInputs;
   const render: Render = (changed) =>
     vocabulary.tokenize(vocabulary.applyTemplate(JSON.stringify(changed)), true, true);
   const closed = { ...inputs, addGenerationPrompt: false, continueFinalMessage: false };
-  const variants = [otherBeginning(inputs), closed];
+  const variants = [otherBeginning(inputs), closed, nextTurn(closed)];
   const counts = variants.map((variant) => sharedWith(tokens, variant, render)).filter((count) => count > 0);
   return [...new Set(counts)].sort((a, b) => a - b);
 }
@@ -32,6 +33,12 @@ function otherBeginning(inputs: TemplateInputs): TemplateInputs {
   // Words that begin with another letter have no token in common with these.
   const content = words.startsWith('x') ? 'y' : 'x';
   return { ...inputs, messages: [...messages.slice(0, first), { role: 'user', content }] };
+}
+
+/** Another answer, and the beginning of what its user says next. */
+function nextTurn(inputs: TemplateInputs): TemplateInputs {
+  const answer = { role: 'assistant', content: 'x' };
+  return { ...inputs, messages: [...inputs.messages, answer, { role: 'user', content: 'x' }] };
 }
 
 /** 0 where the template does not take the variant: it may want roles in an order of its own. */

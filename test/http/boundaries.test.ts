@@ -9,8 +9,8 @@ t.test('each choice of a conversation is submitted with the ends of its messages
     { role: 'user', content: 'Hi' },
   ];
   t.equal((await post('/v1/chat/completions', { messages, n: 2 })).status, 200);
-  // <|bos|><|system|>Be brief.<|end|><|user|> and Hi<|end|>, before <|assistant|>.
-  for (const { request } of pipeline.requests) t.same(request.boundaries, [13, 16]);
+  // <|bos|><|system|>Be brief.<|end|><|user|>, Hi<|end|>, <|assistant|>.
+  for (const { request } of pipeline.requests) t.same(request.boundaries, [13, 16, 17]);
   t.equal(pipeline.requests.length, 2);
 });
 

@@ -24,9 +24,11 @@ function texts(messages: unknown[], by: Vocabulary = vocabulary): string[] {
 
 t.test('behind the system prompt, and behind the last message', async (t) => {
   const opening = '<|system|>Be brief.<|end|><|user|>';
-  t.same(texts([system, user('Hi')]), [opening, `${opening}Hi<|end|>`]);
+  const [first, last, ...near] = texts([system, user('Hi')]);
+  t.same([first, last], [opening, `${opening}Hi<|end|>`]);
+  t.same(near, [`${last}<|assistant|>`], 'and a little more for a next turn');
   const chat = [system, user('Hi'), assistant('Ho'), user('x or y?')];
-  t.same(texts(chat), [opening, `${opening}Hi<|end|><|assistant|>Ho<|end|><|user|>x or y?<|end|>`]);
+  t.equal(texts(chat)[1], `${opening}Hi<|end|><|assistant|>Ho<|end|><|user|>x or y?<|end|>`);
 });
 
 t.test('words that begin like those of the other rendering are told apart', async (t) => {
@@ -47,6 +49,18 @@ t.test('a system prompt inside the first message counts as far as it is common',
   t.equal(texts([system, user('Hi')], merged)[0], '<|user|>Be brief.\n\n');
 });
 
+t.test('an opening of the answer that the next turn does not have is not counted, asked for or not', async (t) => {
+  const open: Vocabulary = Object.assign(Object.create(vocabulary), {
+    applyTemplate(json: string) {
+      const text = vocabulary.applyTemplate(json).replace(/<\|assistant\|>$/, '');
+      return JSON.parse(json).messages.at(-1).role === 'user' ? `${text}<|assistant|>(thinks)` : text;
+    },
+  });
+  const [opening, turn, whole] = texts([system, user('Hi')], open);
+  t.equal(turn, `${opening}Hi<|end|><|assistant|>`);
+  t.equal(whole, `${turn}(thinks)`, 'where nothing better is known');
+});
+
 t.test('a template that refuses a rendering costs its boundary and no more', async (t) => {
   let calls = 0;
   const strict: Vocabulary = Object.assign(Object.create(vocabulary), {
@@ -55,7 +69,7 @@ t.test('a template that refuses a rendering costs its boundary and no more', asy
       return vocabulary.applyTemplate(json);
     },
   });
-  t.same(texts([system, user('Hi')], strict), ['<|system|>Be brief.<|end|><|user|>Hi<|end|>']);
+  t.equal(texts([system, user('Hi')], strict)[0], '<|system|>Be brief.<|end|><|user|>Hi<|end|>');
 });
 
 t.test('a prepare job tells them to who asks, counted as its tokens are', async (t) => {
@@ -63,7 +77,7 @@ t.test('a prepare job tells them to who asks, counted as its tokens are', async 
   const plain = runPrepareJob(vocabulary, { kind: 'chat', inputsJson });
   const asked = runPrepareJob(vocabulary, { kind: 'chat', inputsJson, findsBoundaries: true });
   t.ok(plain.ok && plain.boundaries === undefined);
-  t.ok(asked.ok && asked.boundaries?.length === 2);
+  t.ok(asked.ok && asked.boundaries?.length === 3);
   // A template that writes the begin-of-text token which the tokenizer adds as well: one is taken away, and all counts shift by one.
   const doubled: Vocabulary = Object.assign(Object.create(vocabulary), {
     applyTemplate: (json: string) => `<|bos|>${vocabulary.applyTemplate(json)}`,
