@@ -11,12 +11,17 @@ import { tileTokensOf } from '../shared/scheduler/attention-tiles.js';
 import type { SchedulerLimits } from '../shared/scheduler/limits.js';
 import { SAMPLE_FLAG, SAMPLE_FLAGS_DONE } from '../shared/step-output.js';
 import { FINISH_CODE, NOTICE_KIND } from '../shared/token-wire.js';
+import type { DiskOptions } from '../workers/disk-loop.js';
 import type { FakeEngineOptions } from '../workers/fake-options.js';
+import type { OverlapOptions } from '../workers/overlap-loop.js';
 import type { ForwardData, ForwardReady, WorkerLogLevel } from '../workers/worker-messages.js';
 import { finishError } from './finish-error.js';
 import { type LoadLineView, loadLineView, residenceOf } from './load-line-view.js';
+import type { FileLock } from './models/file-lock.js';
 import type { GenerationListener, GenerationRequest, Pipeline, Residence, SampledToken } from './pipeline-types.js';
 import { planFlags, planThreads } from './plan-settings.js';
+import { checkPrefixDir, lockPrefixDir, prefixDirBytes } from './prefix-dir.js';
+import { prefixIdentity } from './prefix-identity.js';
 import { SubmitWriter } from './submit-writer.js';
 import { TokenReader } from './token-reader.js';
 import { type WatchLimits, WorkerSet } from './worker-set.js';
@@ -27,6 +32,10 @@ const DRAIN_RECORDS = 256;
 const READ_INTERVAL_MS = 250;
 /** Steps that follow each other faster than this are taken together: a wake-up costs the forward worker more than such a step. Chosen. */
 const BUSY_INTERVAL_MS = 1;
+/** A server is ready without knowing what is on the disk after so long. Chosen: heads of some hundred files take some milliseconds. */
+const OPEN_MS = 2_000;
+/** Idle prefixes are written to disk at a shutdown for so long. Chosen: some GB on a fast disk; the supervisor waits for four times that. */
+const FLUSH_MS = 5_000;
 /** Cancelled requests leave within a step or two. Chosen. */
 const CANCEL_GRACE_MS = 2_000;
 
@@ -53,6 +62,7 @@ export interface PipelineOptions {
 
 /** Starts the workers, loads the model, plans and makes the context. @throws StartError, with the plan's refusal where there is one. */
 export async function startPipeline(options: PipelineOptions): Promise<WorkerPipeline> {
+  if (options.config.prefixDir !== null) await checkPrefixDir(options.config.prefixDir);
   const core = createCoreBuffers();
   let onFatal: (message: string) => void = () => {};
   const events = {
@@ -66,14 +76,51 @@ export async function startPipeline(options: PipelineOptions): Promise<WorkerPip
   try {
     options.signal?.throwIfAborted();
     const ready = await workers.ready();
-    const pipeline = new WorkerPipeline(options.config, ready, core, workers, options.firstRequestId ?? 1);
+    const disk = await openDisk(options, ready);
+    const pipeline = new WorkerPipeline(options.config, ready, core, workers, options.firstRequestId ?? 1, disk);
     onFatal = (message) => pipeline.die(message);
+    if (disk !== null) await workers.opened(OPEN_MS);
     return pipeline;
   } catch (error) {
     await workers.stop();
     throw error;
   } finally {
     options.signal?.removeEventListener('abort', giveUp);
+  }
+}
+
+/** The folder of `--prefix-dir`, which this process has for itself. */
+interface OpenedDisk {
+  options: DiskOptions;
+  lock: FileLock;
+}
+
+/** null: there is no disk tier, and the log says why where one was asked for. */
+async function openDisk(options: PipelineOptions, ready: ForwardReady): Promise<OpenedDisk | null> {
+  const { config, modelPath, log, fake } = options;
+  const folder = config.prefixDir;
+  if (folder === null) return null;
+  if (!ready.model.canTrim) {
+    log?.(
+      'warn',
+      "--prefix-dir has no effect: the ends of this model's sequences cannot be removed, so what is saved is seldom of use",
+    );
+    return null;
+  }
+  let lock: FileLock | null = null;
+  try {
+    lock = await lockPrefixDir(folder);
+    if (lock === null) {
+      log?.('warn', `--prefix-dir ${folder} has no effect: another server uses it; give each its own folder`);
+      return null;
+    }
+    const boundBytes = await prefixDirBytes(folder, config.prefixDirBytes);
+    const identity = await prefixIdentity({ config, modelPath, ready, isFake: fake !== undefined });
+    return { options: { folder, boundBytes, identity }, lock };
+  } catch (error) {
+    await lock?.release();
+    log?.('warn', `--prefix-dir ${folder} has no effect: ${(error as Error).message}`);
+    return null;
   }
 }
 
@@ -139,12 +186,16 @@ function ladderLimits({ plan, ladder, memory }: ForwardReady, idleReleaseMs: num
   };
 }
 
-/** What saved prefixes may take in host memory at most: evicted ones, or checkpoints where ends cannot be removed. */
-function hostPrefixBytesMax(config: Config, { model }: ForwardReady): number {
+/**
+ * What saved prefixes may take in host memory at most: evicted ones, or checkpoints where ends cannot be removed. To the disk and from there
+ * everything passes through host memory.
+ */
+function hostPrefixBytesMax(config: Config, { model }: ForwardReady, hasDisk: boolean): number {
   const { prefixCache, hostPrefixCacheBytes, checkpointCacheBytes } = config;
   if (!prefixCache) return 0;
   if (!model.canTrim) return checkpointCacheBytes === 'auto' ? AUTO_CHECKPOINT_BYTES : checkpointCacheBytes;
-  return hostPrefixCacheBytes === 'auto' ? AUTO_HOST_TIER_BYTES : hostPrefixCacheBytes;
+  const isAuto = hostPrefixCacheBytes === 'auto' || (hasDisk && hostPrefixCacheBytes === 0);
+  return isAuto ? AUTO_HOST_TIER_BYTES : hostPrefixCacheBytes;
 }
 
 /** Main's side of the pipeline: submits, cancels, and hands every token to its request's listener. */
@@ -177,13 +228,14 @@ export class WorkerPipeline implements Pipeline {
     core: ForwardData['core'],
     private readonly workers: WorkerSet,
     firstRequestId = 1,
+    private readonly disk: OpenedDisk | null = null,
   ) {
     this.nextId = firstRequestId;
     this.model = ready.model;
     this.contextTokens = ready.plan.contextTokens;
     this.pieces = ready.pieces;
     this.activeMax = ready.plan.runningCap + config.maxQueuedRequests;
-    this.savedBytesMax = hostPrefixBytesMax(config, ready);
+    this.savedBytesMax = hostPrefixBytesMax(config, ready, disk !== null);
     const limits = limitsOf(config, ready);
     const rings = createRingBuffers(limits);
     this.submitWriter = new SubmitWriter(rings.submit);
@@ -195,7 +247,7 @@ export class WorkerPipeline implements Pipeline {
     this.overlapBell = bellOf(core, 'overlap');
     this.deviceReader = new GaugeReader(core.deviceGauges, DEVICE_GAUGES);
     this.schedulerReader = new GaugeReader(core.schedulerGauges, SCHEDULER_GAUGES);
-    workers.start(rings, {
+    const options: OverlapOptions = {
       limits,
       ladder: ladderLimits(ready, config.idleReleaseMs),
       memory: ready.memory,
@@ -206,7 +258,8 @@ export class WorkerPipeline implements Pipeline {
       hostPrefixBytesMax: this.savedBytesMax,
       layers: ready.model.layerCount,
       canSpill: ready.canSpill,
-    });
+    };
+    workers.start(rings, options, disk?.options ?? null);
     void this.readTokens();
   }
 
@@ -303,8 +356,10 @@ export class WorkerPipeline implements Pipeline {
     await this.idleWithin(timeoutMs);
     for (const id of this.listeners.keys()) this.cancel(id);
     await this.idleWithin(CANCEL_GRACE_MS);
+    await this.workers.flush(FLUSH_MS);
     this.state = 'closed';
     await this.workers.stop();
+    await this.disk?.lock.release();
     const error = new PlimsollError('draining', 'the server has shut down');
     for (const [id, listener] of [...this.listeners]) {
       this.listeners.delete(id);

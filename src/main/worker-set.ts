@@ -1,11 +1,17 @@
-import { Worker } from 'node:worker_threads';
-import { CONTROL, PEER_STATE, STOP } from '../shared/control-layout.js';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { MessageChannel, Worker } from 'node:worker_threads';
+import { CONTROL, FLUSH, PEER_STATE, STOP } from '../shared/control-layout.js';
+import { LINK_BYTES } from '../shared/disk-link.js';
 import { heartbeatAgeMs, heartbeatNow } from '../shared/heartbeat.js';
 import { bellOf, type CoreBuffers, type RingBuffers } from '../shared/pipeline-buffers.js';
+import type { DiskOptions } from '../workers/disk-loop.js';
 import type { OverlapOptions } from '../workers/overlap-loop.js';
 import type {
+  DiskAccess,
+  DiskData,
   ForwardData,
   ForwardReady,
+  FromDisk,
   FromForward,
   FromOverlap,
   OverlapData,
@@ -34,6 +40,8 @@ export const WATCH_DEFAULTS: WatchLimits = {
   engineSilentMs: 300_000,
   goodbyeMs: 10_000,
 };
+/** Chosen: a shutdown is not waited for by the millisecond. */
+const FLUSH_POLL_MS = 10;
 /** The watch itself came this late: the machine slept, and every heartbeat is old for that reason. */
 const WATCH_LATE_MS = 5_000;
 
@@ -49,7 +57,10 @@ export class WorkerSet {
   private readonly control: Int32Array;
   private readonly forward: Worker;
   private readonly overlap: Worker;
-  private readonly exits: Promise<unknown>;
+  private readonly exits: Promise<unknown>[] = [];
+  /** null: there is no disk tier, or no more. */
+  private disk: Worker | null = null;
+  private diskOpened: Promise<void> = Promise.resolve();
   private watch: NodeJS.Timeout | null = null;
   private watchedAtMs = 0;
   private isStopping = false;
@@ -70,7 +81,7 @@ export class WorkerSet {
       name: 'plimsoll-overlap',
       workerData: overlapData,
     });
-    this.exits = Promise.all([this.watchWorker(this.forward, 'forward'), this.watchWorker(this.overlap, 'overlap')]);
+    this.exits.push(this.watchWorker(this.forward, 'forward'), this.watchWorker(this.overlap, 'overlap'));
   }
 
   /** Resolves when the model is loaded and its context stands. @throws StartError. */
@@ -93,17 +104,66 @@ export class WorkerSet {
     });
   }
 
-  /** Hands out the rings: from here on the loops run. */
-  start(rings: RingBuffers, options: OverlapOptions): void {
-    const toForward: ToForward = { type: 'rings', rings };
-    const toOverlap: ToOverlap = { type: 'start', rings, options };
+  /** Hands out the rings: from here on the loops run. `disk`: what the disk worker is to do; null: there is none. */
+  start(rings: RingBuffers, options: OverlapOptions, diskOptions: DiskOptions | null = null): void {
+    const disk = diskOptions ? this.startDisk(diskOptions) : null;
+    const toForward: ToForward = { type: 'rings', rings, diskLink: disk?.link ?? null };
+    const toOverlap: ToOverlap = { type: 'start', rings, options, disk };
     Atomics.store(this.control, CONTROL.forwardHeartbeat, heartbeatNow());
     Atomics.store(this.control, CONTROL.overlapHeartbeat, heartbeatNow());
     this.forward.postMessage(toForward);
-    this.overlap.postMessage(toOverlap);
+    this.overlap.postMessage(toOverlap, disk ? [disk.port] : []);
     this.watchedAtMs = performance.now();
     this.watch = setInterval(() => this.checkHeartbeats(), this.limits.intervalMs);
     this.watch.unref();
+  }
+
+  private startDisk(options: DiskOptions): DiskAccess {
+    const { port1, port2 } = new MessageChannel();
+    const link = new SharedArrayBuffer(LINK_BYTES);
+    const data: DiskData = { core: this.core, link, port: port1, options };
+    const worker = new Worker(new URL('../workers/disk-worker.js', import.meta.url), {
+      name: 'plimsoll-disk',
+      workerData: data,
+      transferList: [port1],
+    });
+    this.diskOpened = new Promise((resolve) => {
+      worker.on('message', (message: FromDisk) => {
+        if (message.type === 'log') this.events.log(message.level, message.message);
+        else resolve();
+      });
+      worker.on('exit', () => resolve());
+    });
+    // Nobody waits for it for longer than a read may take: the server goes on.
+    worker.on('error', (error) => this.events.log('error', `the disk worker died: ${error.stack ?? error.message}`));
+    this.exits.push(
+      new Promise<void>((resolve) => {
+        worker.on('exit', () => {
+          this.disk = null;
+          resolve();
+        });
+      }),
+    );
+    this.disk = worker;
+    return { link, port: port2 };
+  }
+
+  /** Resolves when it is known what is on the disk, or cannot be, or after `timeoutMs`. */
+  async opened(timeoutMs: number): Promise<void> {
+    const patience = new AbortController();
+    await Promise.race([this.diskOpened, sleep(timeoutMs, undefined, patience)]).finally(() => patience.abort());
+  }
+
+  /** Idle prefixes are written to disk, as far as `timeoutMs` reaches. Call before `stop`, when nothing runs. */
+  async flush(timeoutMs: number): Promise<void> {
+    if (this.disk === null || this.hasFailed) return;
+    const untilMs = performance.now() + timeoutMs;
+    Atomics.store(this.control, CONTROL.flush, FLUSH.asked);
+    this.wakeAll();
+    while (Atomics.load(this.control, CONTROL.flush) !== FLUSH.done && this.disk !== null && !this.hasFailed) {
+      if (performance.now() >= untilMs) return;
+      await sleep(FLUSH_POLL_MS);
+    }
   }
 
   /** Raises the stop word and waits for both goodbyes; a worker that gives none in time is terminated. */
@@ -121,9 +181,9 @@ export class WorkerSet {
     if (this.watch === null) await this.overlap.terminate();
     else clearInterval(this.watch);
     const deadline = new Promise((resolve) => setTimeout(resolve, this.limits.goodbyeMs, 'late').unref());
-    if ((await Promise.race([this.exits, deadline])) === 'late') {
+    if ((await Promise.race([Promise.all(this.exits), deadline])) === 'late') {
       this.events.log('warn', `a worker did not stop within ${this.limits.goodbyeMs} ms and is terminated`);
-      await Promise.all([this.forward.terminate(), this.overlap.terminate()]);
+      await Promise.all([this.forward.terminate(), this.overlap.terminate(), this.disk?.terminate()]);
     }
   }
 
@@ -172,6 +232,6 @@ export class WorkerSet {
   }
 
   private wakeAll(): void {
-    for (const thread of ['main', 'overlap', 'forward'] as const) bellOf(this.core, thread).ring();
+    for (const thread of ['main', 'overlap', 'forward', 'disk'] as const) bellOf(this.core, thread).ring();
   }
 }

@@ -32,6 +32,12 @@ const RULES: readonly Rule[] = [
     reason: ({ kvType }, nameOf) =>
       `${nameOf('kvType')} ${kvType} conflicts with ${nameOf('flashAttention')} off: a quantized KV cache needs flash attention`,
   },
+  {
+    keys: ['prefixDir', 'prefixCache'],
+    broken: ({ prefixDir, prefixCache }) => prefixDir !== null && !prefixCache,
+    reason: ({ prefixDir }, nameOf) =>
+      `${nameOf('prefixDir')} ${prefixDir} conflicts with ${nameOf('prefixCache')}: without a prefix cache there is nothing to keep`,
+  },
 ];
 
 /** The rules that `config` breaks. */

@@ -17,6 +17,8 @@ const CHUNK_TOKENS_MAX = 32 * 1024;
 const CHUNK_TOKENS_MIN = 16;
 /** The engine rounds KV cells to 256. */
 const POOL_TOKENS_MIN = 256;
+/** Less holds no prefix that is worth a file. Chosen. */
+const PREFIX_DIR_BYTES_MIN = 1024 * 1024;
 /** A minute: it holds nothing back any more, and longer ones are mistakes in the unit. Chosen. */
 const TARGET_ITL_MS_MAX = 60_000;
 /** A day: longer waits are mistakes in the unit. Chosen. */
@@ -109,6 +111,12 @@ const schema = z.strictObject({
   checkpointCacheBytes: autoOr(whole(0, Number.MAX_SAFE_INTEGER))
     .default('auto')
     .describe('auto, off or bytes such as 512MiB or 4GiB'),
+  /** A folder for prefixes that survive a restart; null: there is none. They pass through host memory, so there is a host tier with it. */
+  prefixDir: z.string().trim().min(1).nullable().default(null).describe('a path of a folder'),
+  /** Bytes of all files in it, at most. auto: a quarter of what is free on the disk, 8 GiB at most (src/main/prefix-dir.ts). */
+  prefixDirBytes: autoOr(whole(PREFIX_DIR_BYTES_MIN, Number.MAX_SAFE_INTEGER))
+    .default('auto')
+    .describe('auto or bytes from 1MiB, such as 512MiB or 20GiB'),
   prefixCache: z.boolean().default(true).describe('true or false'),
   /** How a request that runs alone is computed ahead of its samples. */
   speculative: z.enum(['ngram', 'off']).default('ngram').describe('ngram or off'),

@@ -14,6 +14,8 @@ export const CONTROL = {
   forwardInEngine: 6,
   /** The rung to rebuild the context on when memory ran out under the aborted decode (`rescueWord`); 0: none was asked for. */
   rescue: 7,
+  /** FLUSH: whether a shutdown waits for prefixes to be written to disk. */
+  flush: 8,
 } as const;
 export const CONTROL_WORDS = 16;
 
@@ -21,5 +23,6 @@ export const CONTROL_WORDS = 16;
 export const rescueWord = (rung: number): number => rung + 2;
 export const rescuedRung = (word: number): number => word - 2;
 
+export const FLUSH = { none: 0, asked: 1, done: 2 } as const;
 export const STOP = { run: 0, now: 1 } as const;
 export const PEER_STATE = { starting: 0, running: 1, ended: 2, dead: 3 } as const;

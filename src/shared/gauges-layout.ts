@@ -72,8 +72,16 @@ export const SCHEDULER_GAUGES = [
   'hostPrefixHits',
   'hostPrefixHitTokens',
   'hostPrefixEvictions',
+  'diskPrefixSaves',
+  'diskPrefixHits',
+  'diskPrefixHitTokens',
+  'diskPrefixEvictions',
+  'diskPrefixErrors',
   /** What the host tier may hold now: it follows the headroom. */
   'hostPrefixBudgetBytes',
+  /** Files of saved prefixes, and what they may take together. */
+  'diskPrefixBytes',
+  'diskPrefixBoundBytes',
   'draftedTokens',
   'acceptedDraftTokens',
   /** Headroom as the overlap worker read it last, and what will be left of it in a moment if it goes on falling. */

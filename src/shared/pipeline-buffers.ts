@@ -25,7 +25,7 @@ export interface RingBuffers {
   token: SharedArrayBuffer;
 }
 
-const BELL = { main: 0, overlap: 1, forward: 2 } as const;
+const BELL = { main: 0, overlap: 1, forward: 2, disk: 3 } as const;
 
 export function bellOf(buffers: CoreBuffers, thread: keyof typeof BELL): Doorbell {
   return new Doorbell(buffers.bells, BELL[thread] * DOORBELL_BYTES);

@@ -74,6 +74,8 @@ export class ForwardLoop {
     /** Where sequences wait while the context is replaced; null: nowhere. */
     spillFolder: string | null,
     private readonly report: ForwardReport,
+    /** The window to the disk worker; null: there is none. */
+    diskLink: SharedArrayBuffer | null = null,
   ) {
     this.control = new Int32Array(core.control);
     this.bell = bellOf(core, 'forward');
@@ -82,6 +84,7 @@ export class ForwardLoop {
     this.output = new Int32Array(stepOutputWords(ladder[0].sequences));
     this.epoch = epoch;
     this.prefixes = new PrefixStore(engine);
+    if (diskLink) this.prefixes.useDisk(diskLink, bellOf(core, 'disk'));
     const warn = (message: string) => report('warn', message);
     this.spill = new SequenceSpill(engine, spillFolder, warn);
     this.contexts = new ContextKeeper(engine, ladder, rung, this.spill, warn, (ms) =>
@@ -96,7 +99,8 @@ export class ForwardLoop {
       while (Atomics.load(this.control, CONTROL.stop) !== STOP.now) {
         this.beat();
         const seen = this.bell.read();
-        if (this.takeRecord()) continue;
+        const hasMoved = this.turnPump();
+        if (this.takeRecord() || hasMoved) continue;
         if (this.hadLiveSequences && this.bell.spin(seen, SPIN_MS)) continue;
         this.gauges.refresh(this.engine, performance.now());
         drainEngineLog(this.engine, this.report);
@@ -107,6 +111,13 @@ export class ForwardLoop {
     } finally {
       this.prefixes.clear();
     }
+  }
+
+  /** Bytes on their way to or from the disk: a part of them between two records, so that no step waits for it. */
+  private turnPump(): boolean {
+    if (!this.prefixes.turnPump()) return false;
+    this.gauges.set({ hostPrefixBytes: this.prefixes.bytes });
+    return true;
   }
 
   private beat(): void {

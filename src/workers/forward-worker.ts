@@ -1,7 +1,6 @@
 import { parentPort } from 'node:worker_threads';
 import { CONTROL, PEER_STATE } from '../shared/control-layout.js';
 import { EngineError } from '../shared/engine.js';
-import type { RingBuffers } from '../shared/pipeline-buffers.js';
 import { drainEngineLog } from './engine-log.js';
 import { ForwardLoop } from './forward-loop.js';
 import { type OpenedEngine, openEngine } from './open-engine.js';
@@ -32,7 +31,7 @@ class ForwardThread {
         opened.engine.close();
         return;
       }
-      port?.once('message', ({ rings }: ToForward) => this.run(opened, started, rings));
+      port?.once('message', (message: ToForward) => this.run(opened, started, message));
       post(started.ready);
     } catch (error) {
       this.fail(error);
@@ -52,7 +51,7 @@ class ForwardThread {
     }
   }
 
-  private run({ engine }: OpenedEngine, { ready, gauges, live }: StartedForward, rings: RingBuffers): void {
+  private run({ engine }: OpenedEngine, { ready, gauges, live }: StartedForward, { rings, diskLink }: ToForward): void {
     try {
       Atomics.store(this.control, CONTROL.forwardState, PEER_STATE.running);
       new ForwardLoop(
@@ -67,6 +66,7 @@ class ForwardThread {
         ready.memory === 'host',
         this.data.spillFolder,
         (level, message) => this.report(level, message),
+        diskLink,
       ).run();
       engine.close();
       Atomics.store(this.control, CONTROL.forwardState, PEER_STATE.ended);

@@ -1,6 +1,9 @@
+import { receiveMessageOnPort } from 'node:worker_threads';
 import { BATCH_RECORD_TYPE } from '../shared/batch-wire.js';
 import { CONTEXT_HEADER, CONTEXT_HEADER_WORDS, CONTEXT_RECORD_TYPE, RUNG_NONE } from '../shared/context-wire.js';
-import { CONTROL, rescueWord, STOP } from '../shared/control-layout.js';
+import { CONTROL, FLUSH, rescueWord, STOP } from '../shared/control-layout.js';
+import { DiskLink } from '../shared/disk-link.js';
+import type { DiskEvent } from '../shared/disk-messages.js';
 import type { Doorbell } from '../shared/doorbell.js';
 import { GaugeReader, GaugeWriter } from '../shared/gauges.js';
 import { DEVICE_GAUGES, SCHEDULER_GAUGES, type SchedulerGauge } from '../shared/gauges-layout.js';
@@ -20,6 +23,7 @@ import { Scheduler } from '../shared/scheduler/scheduler.js';
 import { STEP_STATUS } from '../shared/step-output.js';
 import { SUBMIT, SUBMIT_FLAG, SUBMIT_HEADER_WORDS, SUBMIT_TYPE } from '../shared/submit-wire.js';
 import { LiveMemory, type ReadHost } from './live-memory.js';
+import type { DiskAccess } from './worker-messages.js';
 
 /** Records in flight: one that runs and one that waits for it. More would only delay cancels and new requests. */
 const IN_FLIGHT_MAX = 2;
@@ -62,6 +66,11 @@ export class OverlapLoop {
   private readonly control: Int32Array;
   private readonly bell: Doorbell;
   private readonly forwardBell: Doorbell;
+  private readonly mainBell: Doorbell;
+  private readonly diskBell: Doorbell;
+  private readonly diskLink: DiskLink | null;
+  /** Events of the disk worker that were taken. */
+  private diskMail = 0;
   private readonly submit: RingConsumer;
   private readonly results: RingConsumer;
   private readonly batches: RingProducer;
@@ -83,6 +92,7 @@ export class OverlapLoop {
   private stepStartMs = 0;
   private lastScheduleMicros = 0;
   private gaugesAtMs = 0;
+  private isHurried = false;
 
   constructor(
     core: CoreBuffers,
@@ -91,10 +101,15 @@ export class OverlapLoop {
     /** Why the context moves, for the log: this thread has none. */
     private readonly report: (message: string) => void,
     readHost: ReadHost,
+    /** null: there is no disk tier. */
+    private readonly disk: DiskAccess | null = null,
   ) {
     this.control = new Int32Array(core.control);
     this.bell = bellOf(core, 'overlap');
     this.forwardBell = bellOf(core, 'forward');
+    this.mainBell = bellOf(core, 'main');
+    this.diskBell = bellOf(core, 'disk');
+    this.diskLink = disk ? new DiskLink(disk.link) : null;
     this.submit = new RingConsumer(rings.submit);
     this.results = new RingConsumer(rings.result);
     this.batches = new RingProducer(rings.batch);
@@ -114,15 +129,51 @@ export class OverlapLoop {
       Atomics.store(this.control, CONTROL.overlapHeartbeat, heartbeatNow());
       const seen = this.bell.read();
       this.takeResults();
+      this.takeDiskEvents();
       this.takeRequests();
       this.watchMemory(performance.now());
       const waitMs = this.planDelayMs(performance.now());
-      if (waitMs === 0 && this.planStep()) continue;
+      const isPlanned = waitMs === 0 && this.planStep();
+      this.sendDiskCommands();
+      if (isPlanned) continue;
+      this.tellFlushed();
       if (this.isResultNear() && this.bell.spin(seen, SPIN_STEP_MICROS / 1000)) continue;
       // The longest sleep bounds how late a stop or a dead peer is noticed.
       const longestMs = this.live.intervalMs;
       this.bell.wait(seen, waitMs > 0 ? Math.min(waitMs, longestMs) : longestMs);
     }
+  }
+
+  private takeDiskEvents(): void {
+    const { disk, diskLink } = this;
+    if (disk === null || diskLink === null) return;
+    for (; this.diskMail !== diskLink.mail; this.diskMail = (this.diskMail + 1) | 0) {
+      // Posted before it was counted.
+      const got = receiveMessageOnPort(disk.port);
+      if (!got) throw new Error('an event of the disk worker was counted and is not there');
+      this.scheduler.disk.apply(got.message as DiskEvent, performance.now());
+    }
+  }
+
+  private sendDiskCommands(): void {
+    const { commands } = this.scheduler.disk;
+    if (this.disk === null || commands.length === 0) return;
+    for (const command of commands) this.disk.port.postMessage(command);
+    commands.length = 0;
+    this.diskBell.ring();
+  }
+
+  /** Main waits to stop until prefixes are written. */
+  private tellFlushed(): void {
+    if (Atomics.load(this.control, CONTROL.flush) !== FLUSH.asked) return;
+    this.scheduler.hurryWrites();
+    // The plan above may have been made before the hurry.
+    if (!this.isHurried) this.bell.ring();
+    else if (this.scheduler.isWritten && this.scheduler.inFlightCount === 0) {
+      Atomics.store(this.control, CONTROL.flush, FLUSH.done);
+      this.mainBell.ring();
+    }
+    this.isHurried = true;
   }
 
   private takeRequests(): void {
@@ -389,6 +440,8 @@ export class OverlapLoop {
       waitingRequests: scheduler.waitingCount,
       ...scheduler.counters,
       hostPrefixBudgetBytes: scheduler.hostPrefix.budgetBytes,
+      diskPrefixBytes: scheduler.disk.heldBytes,
+      diskPrefixBoundBytes: scheduler.disk.boundBytes,
       liveHeadroomBytes: this.live.headroomBytes,
       foreseenHeadroomBytes: this.rungs.foreseenBytes(this.live.headroomBytes),
       lastScheduleMicros: this.lastScheduleMicros,

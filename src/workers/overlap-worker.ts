@@ -21,11 +21,11 @@ function hostReader(): ReadHost {
   return fake ? fakeHostReader(fake.control ?? null) : () => loadNativeAddon().addon.hostReadings();
 }
 
-port.once('message', ({ rings, options }: ToOverlap) => {
+port.once('message', ({ rings, options, disk }: ToOverlap) => {
   try {
     Atomics.store(control, CONTROL.overlapState, PEER_STATE.running);
     const report = (message: string) => post({ type: 'log', level: 'info', message });
-    new OverlapLoop(core, rings, options, report, hostReader()).run();
+    new OverlapLoop(core, rings, options, report, hostReader(), disk).run();
     Atomics.store(control, CONTROL.overlapState, PEER_STATE.ended);
     post({ type: 'ended' });
   } catch (error) {

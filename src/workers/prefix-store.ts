@@ -1,5 +1,7 @@
+import type { Doorbell } from '../shared/doorbell.js';
 import { type Engine, EngineError } from '../shared/engine.js';
 import { TIER_OP, TIER_OP_KIND, TIER_OP_WORDS } from '../shared/tier-wire.js';
+import { DiskPump } from './disk-pump.js';
 
 /**
  * The bytes of the host tier, by slot: states of sequences that were copied out of the context before they were evicted. It does what the
@@ -12,11 +14,27 @@ export class PrefixStore {
   private micros = 0;
   private readonly failedSlots: number[] = [];
 
+  private pump: DiskPump | null = null;
+
   constructor(private readonly engine: Engine) {}
 
-  /** Bytes that the saved states take. */
+  /** From now on states can be written to the disk, and come from there, through the window `link`. */
+  useDisk(link: SharedArrayBuffer, diskBell: Doorbell): void {
+    this.pump = new DiskPump(link, diskBell, {
+      stateOf: (slot) => this.states.get(slot),
+      adopt: (slot, state) => this.put(slot, state),
+      release: (state) => this.engine.releaseState(state),
+    });
+  }
+
+  /** Bytes that the saved states take, with one that comes from the disk. */
   get bytes(): number {
-    return this.held;
+    return this.held + (this.pump?.incomingBytes ?? 0);
+  }
+
+  /** Moves some bytes to or from the disk worker. Returns whether there were any. */
+  turnPump(): boolean {
+    return this.pump?.turn() ?? false;
   }
 
   /** Numbers of what is there. */
@@ -35,6 +53,7 @@ export class PrefixStore {
 
   /** Drops and saves of the record whose operations lie in `words` from `at` to `end`. `isCurrent`: it was planned for the context that stands. */
   beforeStep(words: Int32Array, at: number, end: number, isCurrent: boolean): void {
+    this.pump?.settle();
     this.failedSlots.length = 0;
     this.micros = 0;
     for (let op = at; op < end; op += TIER_OP_WORDS) {
@@ -59,6 +78,7 @@ export class PrefixStore {
 
   /** Everything goes back to the system. */
   clear(): void {
+    this.pump?.clear();
     for (const slot of [...this.states.keys()]) this.drop(slot);
   }
 
@@ -69,11 +89,15 @@ export class PrefixStore {
   private save(slot: number, sequence: number): boolean {
     return this.timed(() => {
       const state = this.engine.saveSequence(sequence);
-      this.drop(slot);
-      this.states.set(slot, state);
-      this.held += state.byteLength;
+      this.put(slot, state);
       return true;
     });
+  }
+
+  private put(slot: number, state: Uint8Array): void {
+    this.drop(slot);
+    this.states.set(slot, state);
+    this.held += state.byteLength;
   }
 
   private restore(slot: number, sequence: number): boolean {
@@ -95,6 +119,7 @@ export class PrefixStore {
   }
 
   private drop(slot: number): void {
+    this.pump?.drop(slot);
     const state = this.states.get(slot);
     if (!state) return;
     this.states.delete(slot);

@@ -1,10 +1,12 @@
 /** What travels by postMessage: start-up, errors, goodbyes. Everything on the hot path goes through shared memory. */
+import type { MessagePort } from 'node:worker_threads';
 import type { ContextInfo, ModelInfo, ModelOptions } from '../shared/engine.js';
 import type { ContextRung } from '../shared/memory/context-ladder.js';
 import type { DeviceMemory } from '../shared/memory/headroom.js';
 import type { Plan, PlanFlags, Refusal } from '../shared/memory/plan-types.js';
 import type { StateSize } from '../shared/memory/state-size.js';
 import type { CoreBuffers, RingBuffers } from '../shared/pipeline-buffers.js';
+import type { DiskOptions } from './disk-loop.js';
 import type { FakeEngineOptions } from './fake-options.js';
 import type { OverlapOptions } from './overlap-loop.js';
 import type { ProbeReport } from './probe-context.js';
@@ -67,7 +69,8 @@ export type FromForward =
   | { type: 'failed'; code: string; message: string }
   | { type: 'ended' };
 
-export type ToForward = { type: 'rings'; rings: RingBuffers };
+/** `diskLink`: the window to the disk worker (disk-link.ts); null: there is none. */
+export type ToForward = { type: 'rings'; rings: RingBuffers; diskLink: SharedArrayBuffer | null };
 
 export interface OverlapData {
   core: CoreBuffers;
@@ -75,9 +78,23 @@ export interface OverlapData {
   fake: Partial<FakeEngineOptions> | null;
 }
 
-export type ToOverlap = { type: 'start'; rings: RingBuffers; options: OverlapOptions };
+/** The way to the disk worker: its commands and events (disk-messages.ts), and the window, which counts the events. */
+export interface DiskAccess {
+  port: MessagePort;
+  link: SharedArrayBuffer;
+}
+
+export type ToOverlap = { type: 'start'; rings: RingBuffers; options: OverlapOptions; disk: DiskAccess | null };
 export type FromOverlap =
   | { type: 'online' }
   | { type: 'log'; level: WorkerLogLevel; message: string }
   | { type: 'failed'; message: string }
   | { type: 'ended' };
+
+export interface DiskData extends DiskAccess {
+  core: CoreBuffers;
+  options: DiskOptions;
+}
+
+/** `opened`: what is in the folder is known to the overlap worker. */
+export type FromDisk = { type: 'log'; level: WorkerLogLevel; message: string } | { type: 'opened' };

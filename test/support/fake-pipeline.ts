@@ -11,7 +11,7 @@ import { GREEDY } from './scheduler-harness.js';
 export function startFakePipeline(
   fake: Partial<FakeEngineOptions> = {},
   settings: ConfigInput = {},
-  extra: Pick<PipelineOptions, 'log' | 'watch' | 'spillFolder'> = {},
+  extra: Pick<PipelineOptions, 'log' | 'watch' | 'spillFolder'> & { modelPath?: string } = {},
 ): Promise<WorkerPipeline> {
   return startPipeline({
     config: parseConfig({ contextTokens: 2048, maxRunningRequests: 8, chunkTokens: 256, probe: false, ...settings }),

@@ -39,6 +39,8 @@ t.test('the defaults', async (t) => {
     kvLayout: 'auto',
     hostPrefixCacheBytes: 0,
     checkpointCacheBytes: 'auto',
+    prefixDir: null,
+    prefixDirBytes: 'auto',
     prefixCache: true,
     speculative: 'ngram',
     overlapSchedule: true,
@@ -97,6 +99,8 @@ const RULES: [ConfigKey, good: unknown[], bad: unknown[]][] = [
   ['maxTotalTokens', ['auto', 256, 2 ** 31 - 1], [255, 2 ** 31]],
   ['kvType', ['f16', 'q8_0', 'q4_0', 'bf16', 'f32'], ['auto', 'fp8', 'F16']],
   ['kvLayout', ['auto', 'shared', 'private'], ['unified', '']],
+  ['prefixDir', [null, '/var/prefixes'], ['', ' ', 3]],
+  ['prefixDirBytes', ['auto', 2 ** 20, 2 ** 40], [0, 2 ** 20 - 1, 1.5, '8GiB']],
   ['hostPrefixCacheBytes', ['auto', 0, 2 ** 33], [-1, 0.5, 'off', '1g']],
   ['checkpointCacheBytes', ['auto', 0, 2 ** 33], [-1, 0.5, 'off', '1g']],
   ['prefixCache', [true, false], ['true', 1]],
@@ -145,6 +149,11 @@ t.test('layers on a GPU, and no GPU', async (t) => {
   t.strictSame(problems({ devices: ['cpu'], gpuLayers: 0 }), []);
   t.strictSame(problems({ devices: ['cpu'] }), [], 'all layers is the default, not a wish');
   t.strictSame(problems({ devices: ['CUDA0', 'CPU'], gpuLayers: 10 }), []);
+});
+
+t.test('a folder for prefixes without a prefix cache', async (t) => {
+  t.match(problems({ prefixDir: '/p', prefixCache: false })[0], /^prefixDir \/p conflicts with prefixCache/);
+  t.strictSame(problems({ prefixDir: '/p' }), []);
 });
 
 t.test('a quantized KV cache without flash attention', async (t) => {

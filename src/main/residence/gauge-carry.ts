@@ -13,6 +13,11 @@ const SCHEDULER_COUNTS: readonly SchedulerGauge[] = [
   'hostPrefixHits',
   'hostPrefixHitTokens',
   'hostPrefixEvictions',
+  'diskPrefixSaves',
+  'diskPrefixHits',
+  'diskPrefixHitTokens',
+  'diskPrefixEvictions',
+  'diskPrefixErrors',
   'draftedTokens',
   'acceptedDraftTokens',
 ];

@@ -10,6 +10,12 @@ export interface SchedulerCounters {
   hostPrefixHits: number;
   hostPrefixHitTokens: number;
   hostPrefixEvictions: number;
+  /** Prefixes that were written to disk, came back from there, were removed for others, and could not be read or written. */
+  diskPrefixSaves: number;
+  diskPrefixHits: number;
+  diskPrefixHitTokens: number;
+  diskPrefixEvictions: number;
+  diskPrefixErrors: number;
   draftedTokens: number;
   acceptedDraftTokens: number;
 }
@@ -25,6 +31,11 @@ export function newCounters(): SchedulerCounters {
     hostPrefixHits: 0,
     hostPrefixHitTokens: 0,
     hostPrefixEvictions: 0,
+    diskPrefixSaves: 0,
+    diskPrefixHits: 0,
+    diskPrefixHitTokens: 0,
+    diskPrefixEvictions: 0,
+    diskPrefixErrors: 0,
     draftedTokens: 0,
     acceptedDraftTokens: 0,
   };

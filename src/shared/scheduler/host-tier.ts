@@ -40,8 +40,14 @@ export interface SavedPrefix {
   readonly bytes: number;
   hits: number;
   lastUsedMs: number;
-  /** The record that saves it has come back: it can be restored. */
+  /** The record that saves it has come back, or the read that brings it: it can be restored. */
   isSaved: boolean;
+  /** How it stands with the disk tier. `none`: not looked at. `refused`: not worth a file. `written`: a file has all of it. */
+  disk: 'none' | 'refused' | 'written';
+  /** It comes from the disk, and nobody has taken it yet. */
+  isFetched: boolean;
+  /** It is in cells as well, and here only on its way to the disk. */
+  isPassing: boolean;
 }
 
 export interface SavedMatch {
@@ -125,6 +131,16 @@ export class HostTier {
     this.budget = Math.min(this.budget, this.held);
   }
 
+  /** For how long nothing is saved yet, ms; 0: memory decides alone. */
+  heldBackMs(nowMs: number): number {
+    return Math.max(0, this.quietUntilMs - nowMs);
+  }
+
+  /** It is known what computing a token takes. */
+  get isMeasured(): boolean {
+    return this.promptTokenMicros > 0;
+  }
+
   /** The saved prefix that has most of `tokens` and is worth the copy, where the context's cells have `cached` of them; null: none. */
   find(tokens: Int32Array, limit: number, cacheSalt: number, cached: number): SavedMatch | null {
     if (this.bySlot.size === 0) return null;
@@ -143,14 +159,15 @@ export class HostTier {
     return best;
   }
 
-  /** `gained` tokens need not be computed for `copies` copies of `count` tokens. */
-  private isWorthCopying(gained: number, count: number, copies = 1): boolean {
+  /** `gained` tokens need not be computed for `copies` copies of `count` tokens, and `moreMicros` of other work. */
+  isWorthCopying(gained: number, count: number, copies = 1, moreMicros = 0): boolean {
     if (this.promptTokenMicros === 0) return true;
-    return gained * this.promptTokenMicros >= WORTH_FACTOR * copies * this.weight(count) * this.tokenCopyMicros;
+    const copyMicros = copies * this.weight(count) * this.tokenCopyMicros;
+    return gained * this.promptTokenMicros >= WORTH_FACTOR * (copyMicros + moreMicros);
   }
 
   /** Whether a copy of `count` tokens keeps the step short enough for those that wait for its end. */
-  private isShortEnough(count: number): boolean {
+  isShortEnough(count: number): boolean {
     return this.ops.copies < TIER_COPIES_MAX && this.weight(count) * this.tokenCopyMicros <= this.copyBudgetMicros;
   }
 
@@ -164,6 +181,7 @@ export class HostTier {
     const covering = this.covering(sequence.tokens, count, cacheSalt);
     if (covering) {
       covering.lastUsedMs = Math.max(covering.lastUsedMs, lastUsedMs);
+      covering.isPassing = false;
       return true;
     }
     if (!this.isShortEnough(count)) return false;
@@ -218,19 +236,102 @@ export class HostTier {
   }
 
   private store(sequence: Sequence, count: number, hits: number, lastUsedMs: number, nowMs: number): boolean {
-    const bytes = this.bytesOf(count);
-    if (bytes > this.budget) return false;
-    const { cacheSalt } = sequence;
     const tokens = sequence.tokens.slice(0, count);
-    const saved = { slot: ++this.lastSlot, tokens, cacheSalt, bytes, hits, lastUsedMs, isSaved: false };
-    if (!this.makeRoom(saved, nowMs)) return false;
-    this.bySlot.set(saved.slot, saved);
-    this.held += bytes;
-    this.fresh += bytes;
-    this.copyBudgetMicros -= this.weight(count) * this.tokenCopyMicros;
+    const saved = this.newPrefix(tokens, sequence.cacheSalt, this.bytesOf(count), { hits, lastUsedMs });
+    if (saved.bytes > this.budget || !this.makeRoom(saved, nowMs)) return false;
     this.counters.hostPrefixSaves++;
-    this.ops.add(TIER_OP_KIND.save, saved.slot, sequence.id);
+    this.copyFrom(sequence, saved);
     return true;
+  }
+
+  /** The record being planned copies the sequence. */
+  private copyFrom(sequence: Sequence, saved: SavedPrefix): void {
+    this.add(saved);
+    this.copyBudgetMicros -= this.weight(saved.tokens.length) * this.tokenCopyMicros;
+    this.ops.add(TIER_OP_KIND.save, saved.slot, sequence.id);
+  }
+
+  private newPrefix(
+    tokens: Int32Array,
+    cacheSalt: number,
+    bytes: number,
+    use: Pick<SavedPrefix, 'hits' | 'lastUsedMs'>,
+  ): SavedPrefix {
+    const state = { isSaved: false, disk: 'none', isFetched: false, isPassing: false } as const;
+    return { slot: ++this.lastSlot, tokens, cacheSalt, bytes, ...use, ...state };
+  }
+
+  /** Its bytes are to come. */
+  private add(saved: SavedPrefix): void {
+    this.bySlot.set(saved.slot, saved);
+    this.held += saved.bytes;
+    this.fresh += saved.bytes;
+  }
+
+  /**
+   * An idle sequence of `count` tokens, which stays where it is, is copied on its way to the disk and leaves host memory when it is written. It
+   * takes nothing from what is saved; `mayDrop`: but for what is in a file. Returns whether it is copied.
+   */
+  passOn(sequence: Sequence, count: number, mayDrop: boolean, nowMs: number): boolean {
+    const { tokens, cacheSalt, hits, lastUsedMs } = sequence;
+    if (this.budget === 0 || count < TIER_MIN_TOKENS || !this.isShortEnough(count)) return false;
+    if (this.covers(tokens, count, cacheSalt) || !this.isWorthCopying(count, count, 2)) return false;
+    const saved = this.newPrefix(tokens.slice(0, count), cacheSalt, this.bytesOf(count), { hits, lastUsedMs });
+    const missing = this.held + saved.bytes - this.budget;
+    if (missing > 0 || this.bySlot.size >= TIER_SLOTS_MAX) {
+      if (!mayDrop || saved.bytes > this.budget) return false;
+      const written = this.removable().filter(({ disk }) => disk === 'written');
+      const choice = chooseEvictions(written.map(asPrefix), { cells: 0, bytes: Math.max(missing, 1) }, nowMs);
+      if (!choice.fits) return false;
+      this.evict(choice.ids);
+    }
+    saved.isPassing = true;
+    this.copyFrom(sequence, saved);
+    return true;
+  }
+
+  /** Room for a prefix that comes from the disk, most valuable now because somebody waits for it. Returns its slot; 0: there is no room. */
+  expect(tokens: Int32Array, cacheSalt: number, stateBytes: number, hits: number, nowMs: number): number {
+    const saved = this.newPrefix(tokens, cacheSalt, stateBytes, { hits, lastUsedMs: nowMs });
+    if (saved.bytes > this.budget || !this.makeRoom(saved, nowMs)) return 0;
+    saved.isFetched = true;
+    saved.disk = 'written';
+    this.add(saved);
+    return saved.slot;
+  }
+
+  /** A read came back: `slot` is with the forward worker, or not. */
+  readEnded(slot: number, isLoaded: boolean): void {
+    const saved = this.bySlot.get(slot);
+    if (saved && isLoaded) saved.isSaved = true;
+    else if (saved) this.forget(slot);
+    // Given up meanwhile, perhaps before the forward worker had it.
+    else if (isLoaded) this.ops.add(TIER_OP_KIND.drop, slot, 0);
+  }
+
+  /** Something is on its way from the cells to the disk. */
+  get hasPassing(): boolean {
+    for (const { isPassing } of this.bySlot.values()) if (isPassing) return true;
+    return false;
+  }
+
+  /** A prefix with all of these tokens is here, or on its way. */
+  covers(tokens: Int32Array, count: number, cacheSalt: number): boolean {
+    return this.covering(tokens, count, cacheSalt) !== null;
+  }
+
+  /** The oldest that the disk tier has not looked at. */
+  firstUnwritten(): SavedPrefix | null {
+    for (const saved of this.bySlot.values()) if (saved.isSaved && saved.disk === 'none') return saved;
+    return null;
+  }
+
+  /** What became of it on its way to the disk. What was only passing through goes. */
+  diskLooked(slot: number, disk: SavedPrefix['disk']): void {
+    const saved = this.bySlot.get(slot);
+    if (!saved) return;
+    saved.disk = disk;
+    if (saved.isPassing && disk !== 'none') this.drop(slot);
   }
 
   /** A saved prefix that has all of these tokens. */
@@ -263,7 +364,7 @@ export class HostTier {
 
   /** What is being saved has no bytes to give back yet; what is being restored is needed. */
   private removable(): SavedPrefix[] {
-    return [...this.bySlot.values()].filter((saved) => saved.isSaved && saved !== this.pinned);
+    return [...this.bySlot.values()].filter((saved) => (saved.isSaved || saved.isFetched) && saved !== this.pinned);
   }
 
   /**
@@ -274,6 +375,11 @@ export class HostTier {
     this.copyBudgetMicros -= this.weight(saved.tokens.length) * this.tokenCopyMicros;
     this.counters.hostPrefixHits++;
     this.counters.hostPrefixHitTokens += count;
+    if (saved.isFetched) {
+      this.counters.diskPrefixHits++;
+      this.counters.diskPrefixHitTokens += count;
+      saved.isFetched = false;
+    }
     this.ops.add(keeps ? TIER_OP_KIND.restore : TIER_OP_KIND.take, saved.slot, sequence);
     if (keeps) {
       if (isHit) saved.hits++;

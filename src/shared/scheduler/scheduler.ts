@@ -6,8 +6,10 @@ import { BatchPlan, type Restore } from './batch-plan.js';
 import type { CarryBudget, CarryOver } from './carry-over.js';
 import { StepTimes } from './chunk-policy.js';
 import { newCounters } from './counters.js';
+import { DiskTier } from './disk-tier.js';
 import { type DraftSource, LookupDrafts } from './draft-policy.js';
 import { HostTier } from './host-tier.js';
+import { IdleBackup } from './idle-backup.js';
 import { assertLimits, type SchedulerLimits } from './limits.js';
 import { Request, type RequestSpec } from './request.js';
 import { RequestBook } from './request-book.js';
@@ -47,6 +49,10 @@ export class Scheduler {
   private readonly book = new RequestBook(this.plan);
   private readonly inFlight: Step[] = [];
   private readonly tier: HostTier;
+  /** Prefixes in files; closed unless the disk worker tells of them. */
+  readonly disk: DiskTier;
+  private readonly backup: IdleBackup;
+  private hasMoreToWrite = true;
   private pool: SequencePool;
   private planner: StepPlanner;
   private stepId = 0;
@@ -61,6 +67,8 @@ export class Scheduler {
   ) {
     assertLimits(limits);
     this.tier = new HostTier(limits, this.plan.tier, this.counters);
+    this.disk = new DiskTier(this.tier, this.counters);
+    this.backup = new IdleBackup(this.plan, this.tier, this.disk);
     this.pool = new SequencePool(limits, this.plan, this.counters, this.tier);
     this.planner = this.newPlanner();
   }
@@ -133,8 +141,24 @@ export class Scheduler {
       this.tier.copyBudgetMicros = isAlone ? Number.POSITIVE_INFINITY : this.limits.targetItlMicros;
       this.planner.fill(this.inFlight.length === 0);
       this.breakStall(nowMs);
+      if (this.disk.isOpen) this.planWrites(nowMs);
     }
     return this.plan.hasWork || this.plan.hasNotices || this.plan.tier.words > 0;
+  }
+
+  private planWrites(nowMs: number): void {
+    this.disk.writeNext(nowMs);
+    this.hasMoreToWrite = this.backup.planNext(this.pool, this.activeCount > 0, nowMs);
+  }
+
+  /** A shutdown waits for prefixes to be written. */
+  hurryWrites(): void {
+    this.backup.isHurried = true;
+  }
+
+  /** Everything that is worth a file is in one, as far as the last plan saw. */
+  get isWritten(): boolean {
+    return !this.disk.isOpen || !this.hasContext || !this.hasMoreToWrite;
   }
 
   /** The planned record is on its way. */
@@ -274,7 +298,7 @@ export class Scheduler {
 
   private newPlanner(): StepPlanner {
     const source = this.source ?? new LookupDrafts(this.times);
-    return new StepPlanner(this.limits, this.plan, this.book, this.pool, this.times, this.counters, source);
+    return new StepPlanner(this.limits, this.plan, this.book, this.pool, this.times, this.counters, source, this.disk);
   }
 
   /** What a step did for the host tier: before its samples, because a request may be over, and its sequence must be as it is. */

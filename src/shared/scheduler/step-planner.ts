@@ -4,6 +4,7 @@ import { inWholeTiles, withoutFragments } from './attention-tiles.js';
 import { type BatchPlan, type Restore, startWordsOf } from './batch-plan.js';
 import type { StepTimes } from './chunk-policy.js';
 import type { SchedulerCounters } from './counters.js';
+import type { DiskTier } from './disk-tier.js';
 import { DRAFT_TOKENS_MAX, type DraftSource } from './draft-policy.js';
 import type { SavedMatch } from './host-tier.js';
 import type { SchedulerLimits } from './limits.js';
@@ -33,6 +34,7 @@ export class StepPlanner {
     private readonly times: StepTimes,
     private readonly counters: SchedulerCounters,
     private readonly source: DraftSource,
+    private readonly disk: DiskTier,
   ) {
     this.gate = new StandingGate(limits, pool);
   }
@@ -218,17 +220,27 @@ export class StepPlanner {
     if (!this.hasRoomForStart(request)) return 'no room';
     const match = this.pool.findPrefix(request);
     const saved = this.pool.findSaved(request, match);
-    if (this.pool.isPrefixComing(request, saved?.count ?? match?.count ?? 0, this.book.running)) return 'deferred';
+    const cached = saved?.count ?? match?.count ?? 0;
+    if (this.pool.isPrefixComing(request, cached, this.book.running)) return 'deferred';
+    if (this.isReadFromDisk(request, cached)) return 'deferred';
     if (saved) return this.admitSaved(request, saved);
     if (!this.gate.admits(request, match, this.book.running)) return 'no room';
     const home = this.pool.chooseHome(match);
     if (!home) return 'no room';
-    const cached = this.pool.occupy(home, match, request);
+    const taken = this.pool.occupy(home, match, request);
     this.book.run(request);
-    request.admit(home.id, cached, this.book.nextOrder());
+    request.admit(home.id, taken, this.book.nextOrder());
     request.checkpoints = this.pool.checkpointsOf(request);
-    this.announce(request, cached);
+    this.announce(request, taken);
     return 'admitted';
+  }
+
+  /** A file has more of the prompt, and is being read: worth a bounded wait. */
+  private isReadFromDisk(request: Request, cached: number): boolean {
+    const { limits, disk, pool } = this;
+    if (!disk.isOpen || !limits.prefixCache || !limits.canTrim || !request.spec.usesPrefixCache) return false;
+    const { tokens, knownCount, spec } = request;
+    return disk.isComing(tokens, knownCount - 1, spec.cacheSalt, cached, limits.cellsMax, pool.nowMs);
   }
 
   /** Gives a waiting request a sequence, into which its prefix comes from the host tier. It is computed from the next record on. */
