@@ -113,7 +113,16 @@ function untilAllEnd(harness: SchedulerHarness): number {
 }
 
 t.test('any readings and requests: something runs, something is freed, or the wait has its bound', async (t) => {
-  const seen = { length: 0, insufficientMemory: 0, evictions: 0, moves: 0, saves: 0, hostHits: 0 };
+  const seen = {
+    length: 0,
+    insufficientMemory: 0,
+    evictions: 0,
+    moves: 0,
+    saves: 0,
+    hostHits: 0,
+    checkpoints: 0,
+    checkpointHits: 0,
+  };
   fc.assert(
     fc.property(world, (w) => {
       const harness = new SchedulerHarness({
@@ -125,6 +134,7 @@ t.test('any readings and requests: something runs, something is freed, or the wa
         cells: CELLS_MAX,
         cellsMax: CELLS_MAX,
         cellBytes: CELL_BYTES,
+        stateBytes: w.canTrim ? 0 : 20 * CELL_BYTES,
         contextTokens: CONTEXT_TOKENS,
         startWords: startWordsMax(CONTEXT_TOKENS),
       });
@@ -134,6 +144,7 @@ t.test('any readings and requests: something runs, something is freed, or the wa
         if (a.kind === 'submit') {
           submitted.push({ prompt: letters(a.length, 65 + a.opening), maxTokens: a.maxTokens });
           harness.submit(submitted.length, letters(a.length, 65 + a.opening), {
+            boundaries: [70, 140].filter((count) => count <= a.length),
             maxWaitMs: MAX_WAIT_MS,
             params: { maxTokens: a.maxTokens, ignoreEos: true },
           });
@@ -165,6 +176,8 @@ t.test('any readings and requests: something runs, something is freed, or the wa
       });
       seen.saves += harness.scheduler.counters.hostPrefixSaves;
       seen.hostHits += harness.scheduler.counters.hostPrefixHits;
+      seen.checkpoints += w.canTrim ? 0 : harness.scheduler.counters.hostPrefixSaves;
+      seen.checkpointHits += w.canTrim ? 0 : harness.scheduler.counters.hostPrefixHits;
       seen.evictions += harness.scheduler.counters.evictions;
     }),
     { numRuns: 400 },
