@@ -110,7 +110,7 @@
           '<(ggml)/arch/x86/quants.c',
           '<(ggml)/arch/x86/repack.cpp',
           '<(ggml)/binary-ops.cpp',
-          '<(ggml)/ggml-cpu.cpp',
+          'src/cpu-fp16-backend.cc',
           '<(ggml)/hbm.cpp',
           '<(ggml)/iqp.cpp',
           '<(ggml)/llamafile/sgemm.cpp',
