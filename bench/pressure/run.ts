@@ -215,7 +215,7 @@ if (values.name !== 'none') {
       `tokens, two thirds of the prompts new. The ballast is a process in the same group that grows to ${values.ballast} MiB at ` +
       `${values.ramp} MiB/s, holds it for ${HOLD_MS / 1000} s and ends, every ${(HOLD_MS + PAUSE_MS) / 1000} s and its growth; throughput ` +
       `is tokens a second through the model over two seconds, and is back at 80 % of what it was in the first ${LEAD_IN_MS / 1000} s. ` +
-      `Contexts that move and go: SmolLM2 135M Q4_0, on the whole machine; a pause is the longest time between two tokens of an answer, ` +
+      `Contexts that move and go: SmolLM2 135M Q4_0, on the whole machine; those that fall in a group of 900 MiB, pressed by a process that grows at 50 MiB/s; a pause is the longest time between two tokens of an answer, ` +
       `as its client sees it.`,
     conditions: where,
     columns: ['what', 'found', 'asked for', 'holds'],
