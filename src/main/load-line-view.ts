@@ -1,4 +1,5 @@
 import type { DeviceGauge, SchedulerGauge } from '../shared/gauges-layout.js';
+import type { ContextRung } from '../shared/memory/context-ladder.js';
 import { Ledger, type LedgerOwner } from '../shared/memory/ledger.js';
 import type { ForwardReady } from '../workers/worker-messages.js';
 import type { Residence } from './pipeline-types.js';
@@ -17,7 +18,8 @@ export interface LoadLineView {
     reasons: ReadonlyArray<{ cap: string; value: number | string; binds: string; sentence: string }>;
   };
   probe: { ran: boolean; chunk_tokens: number; runtime_extra_bytes: number; sentence: string };
-  ladder: ReadonlyArray<{ cells: number; bytes: number; stands: boolean }>;
+  /** `cells`: of the pool, or of each of its private streams. */
+  ladder: ReadonlyArray<{ layout: string; sequences: number; cells: number; bytes: number; stands: boolean }>;
   ledger: { owners: Record<string, number>; total_bytes: number; unexplained_bytes: number; alarm: boolean };
 }
 
@@ -27,7 +29,9 @@ export function loadLineView(
   scheduler: Readonly<Record<SchedulerGauge, number>>,
 ): LoadLineView {
   const { plan, probe, ladder } = ready;
-  const cellsNow = plan.layout === 'shared' ? device.kvTotalTokens : device.kvTotalTokens / plan.spec.sequences;
+  const stands = ({ spec, cells }: ContextRung) =>
+    device.kvTotalTokens === (spec.layout === 'shared' ? cells : cells * spec.sequences) &&
+    scheduler.runningCap === Math.min(plan.runningCap, spec.sequences);
   const ledger = ledgerOf(device, scheduler);
   const usedBytes = ledger.total() + device.unexplainedBytes;
   return {
@@ -48,7 +52,13 @@ export function loadLineView(
       runtime_extra_bytes: probe.runtimeExtraBytes,
       sentence: probe.sentence,
     },
-    ladder: ladder.map(({ cells, bytes }) => ({ cells, bytes, stands: cells === cellsNow })),
+    ladder: ladder.map((rung) => ({
+      layout: rung.spec.layout,
+      sequences: rung.spec.sequences,
+      cells: rung.cells,
+      bytes: rung.bytes,
+      stands: stands(rung),
+    })),
     ledger: {
       owners: Object.fromEntries(ledger.lines().map(({ owner, bytes }) => [owner, bytes])),
       total_bytes: ledger.total(),

@@ -154,10 +154,13 @@ function forwardData(
 /** What the scheduler keeps to, from the settings and the context that stands. */
 export function limitsOf(config: Config, ready: ForwardReady): SchedulerLimits {
   const { plan, model, context, ladder, probe, stateSize } = ready;
+  const sequencesMax = Math.max(...ladder.map(({ spec }) => spec.sequences));
   return {
-    layout: plan.layout,
+    layout: ladder[0].spec.layout,
     sequences: context.sequences,
-    runningCap: plan.runningCap,
+    sequencesMax,
+    hasShapes: ladder.some(({ spec }) => spec.sequences !== sequencesMax),
+    runningCap: Math.min(plan.runningCap, context.sequences),
     cells: context.cells,
     cellsMax: Math.max(context.cells, ladder[ladder.length - 1].cells),
     ...stateSize,
@@ -178,7 +181,7 @@ export function limitsOf(config: Config, ready: ForwardReady): SchedulerLimits {
 
 function ladderLimits({ plan, ladder, memory }: ForwardReady, idleReleaseMs: number): RungLimits {
   return {
-    rungs: ladder.map(({ cells, bytes }) => ({ cells, bytes })),
+    rungs: ladder.map(({ spec, cells, bytes }) => ({ sequences: spec.sequences, cells, bytes })),
     cellBytes: cellBytesOf(plan),
     marginBytes: plan.arithmetic.marginBytes,
     idleReleaseMs,
@@ -237,7 +240,7 @@ export class WorkerPipeline implements Pipeline {
     this.activeMax = ready.plan.runningCap + config.maxQueuedRequests;
     this.savedBytesMax = hostPrefixBytesMax(config, ready, disk !== null);
     const limits = limitsOf(config, ready);
-    const rings = createRingBuffers(limits);
+    const rings = createRingBuffers({ ...limits, sequences: limits.sequencesMax });
     this.submitWriter = new SubmitWriter(rings.submit);
     this.reader = new TokenReader(rings.token, {
       token: (id, sample, flags) => this.onToken(id, sample, flags),
@@ -250,6 +253,7 @@ export class WorkerPipeline implements Pipeline {
     const options: OverlapOptions = {
       limits,
       ladder: ladderLimits(ready, config.idleReleaseMs),
+      runningCap: ready.plan.runningCap,
       memory: ready.memory,
       rung: ready.rung,
       epoch: ready.epoch,

@@ -3,7 +3,7 @@
  * step in flight. 32-bit words; answered by a RESULT_TYPE.context record with the sequences that were carried over.
  *
  * ```
- * | header | sequences to carry over: keepCount |
+ * | header | sequences to carry over: keepCount × KEPT_WORDS |
  * ```
  */
 export const CONTEXT_RECORD_TYPE = 2;
@@ -21,4 +21,7 @@ export const CONTEXT_HEADER = {
   spillMib: 5,
 } as const;
 export const CONTEXT_HEADER_WORDS = 6;
+
+/** Of each sequence: its number in the old context, and in the new one. */
+export const KEPT_WORDS = 2;
 export const RUNG_NONE = -1;

@@ -1,5 +1,6 @@
 import { RUNG_NONE } from '../shared/context-wire.js';
 import { type ContextInfo, type ContextSpec, type Engine, EngineError } from '../shared/engine.js';
+import type { SequenceMove } from '../shared/scheduler/carry-over.js';
 import type { SequenceSpill } from './sequence-spill.js';
 
 /** A context that fails to come back is tried this often, with a growing pause. Chosen: memory pressure passes in seconds or not at all. */
@@ -10,20 +11,19 @@ export interface ContextMove {
   /** null: the context is put away. */
   context: ContextInfo | null;
   rung: number;
-  /** Sequences whose cells stand in the new context. */
+  /** Sequences whose cells stand in the new context, by their numbers in the old one. */
   carried: number[];
 }
 
-interface Copy {
-  sequence: number;
+interface Copy extends SequenceMove {
   state: Uint8Array;
 }
 
 /** Sequences that a move carries over. */
 export interface KeptSequences {
-  copied: readonly number[];
+  copied: readonly SequenceMove[];
   /** Through files, in at most so many ms and bytes. */
-  spilled: readonly number[];
+  spilled: readonly SequenceMove[];
   spillMs: number;
   spillBytes: number;
 }
@@ -53,25 +53,25 @@ export class ContextKeeper {
     }
     // Files first: while they are written, copies would only lie there.
     const spilled = this.spill.write(keep.spilled, keep.spillMs, keep.spillBytes);
-    const copies = keep.copied.flatMap((sequence) => this.copy(sequence));
+    const copies = keep.copied.flatMap((move) => this.copy(move));
     const context = this.replace(rung);
     // Copies may be as large as the headroom: each goes as soon as its cells stand, not when the heap is cleaned one day.
-    const isCopyBack = ({ sequence, state }: Copy) => {
-      const isRestored = this.engine.restoreSequence(sequence, state);
+    const isCopyBack = ({ to, state }: Copy) => {
+      const isRestored = to < context.sequences && this.engine.restoreSequence(to, state);
       this.engine.releaseState(state);
       return isRestored;
     };
     const carried = [
-      ...copies.filter(isCopyBack).map(({ sequence }) => sequence),
-      ...spilled.filter((file) => this.spill.read(file)).map(({ sequence }) => sequence),
+      ...copies.filter(isCopyBack).map(({ from }) => from),
+      ...spilled.filter((file) => this.spill.read(file, context.sequences)).map(({ from }) => from),
     ];
     return { context, rung: this.rung, carried };
   }
 
   /** Nothing where there is no memory for it after all. */
-  private copy(sequence: number): Copy[] {
+  private copy(move: SequenceMove): Copy[] {
     try {
-      return [{ sequence, state: this.engine.saveSequence(sequence) }];
+      return [{ ...move, state: this.engine.saveSequence(move.from) }];
     } catch (error) {
       if (!(error instanceof EngineError) || error.code !== 'out_of_memory') throw error;
       this.warn(`a sequence is computed again: ${error.message}`);

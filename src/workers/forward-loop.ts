@@ -1,5 +1,11 @@
 import { BATCH_HEADER, BATCH_HEADER_WORDS, NOTICE_WORDS, OP_WORDS, SEGMENT_WORDS } from '../shared/batch-wire.js';
-import { CONTEXT_HEADER, CONTEXT_HEADER_WORDS, CONTEXT_RECORD_TYPE, RUNG_NONE } from '../shared/context-wire.js';
+import {
+  CONTEXT_HEADER,
+  CONTEXT_HEADER_WORDS,
+  CONTEXT_RECORD_TYPE,
+  KEPT_WORDS,
+  RUNG_NONE,
+} from '../shared/context-wire.js';
 import { CONTROL, rescuedRung, STOP } from '../shared/control-layout.js';
 import type { Doorbell } from '../shared/doorbell.js';
 import { type ContextInfo, type ContextSpec, type Engine, EngineError } from '../shared/engine.js';
@@ -81,7 +87,7 @@ export class ForwardLoop {
     this.bell = bellOf(core, 'forward');
     this.batches = new RingConsumer(rings.batch);
     this.publisher = new ResultPublisher(core, rings);
-    this.output = new Int32Array(stepOutputWords(ladder[0].sequences));
+    this.output = new Int32Array(stepOutputWords(Math.max(...ladder.map(({ sequences }) => sequences))));
     this.epoch = epoch;
     this.prefixes = new PrefixStore(engine);
     if (diskLink) this.prefixes.useDisk(diskLink, bellOf(core, 'disk'));
@@ -278,12 +284,15 @@ export class ForwardLoop {
 }
 
 function keptSequences(words: Int32Array, at: number): KeptSequences {
-  const copiedAt = at + CONTEXT_HEADER_WORDS;
-  const spilledAt = copiedAt + words[at + CONTEXT_HEADER.copyCount];
-  const end = copiedAt + words[at + CONTEXT_HEADER.keepCount];
+  const keptAt = at + CONTEXT_HEADER_WORDS;
+  const kept = Array.from({ length: words[at + CONTEXT_HEADER.keepCount] }, (_, i) => {
+    const moveAt = keptAt + i * KEPT_WORDS;
+    return { from: words[moveAt], to: words[moveAt + 1] };
+  });
+  const copyCount = words[at + CONTEXT_HEADER.copyCount];
   return {
-    copied: Array.from(words.subarray(copiedAt, spilledAt)),
-    spilled: Array.from(words.subarray(spilledAt, end)),
+    copied: kept.slice(0, copyCount),
+    spilled: kept.slice(copyCount),
     spillMs: words[at + CONTEXT_HEADER.spillMs],
     spillBytes: words[at + CONTEXT_HEADER.spillMib] * MIB,
   };

@@ -1,6 +1,12 @@
 import { receiveMessageOnPort } from 'node:worker_threads';
 import { BATCH_RECORD_TYPE } from '../shared/batch-wire.js';
-import { CONTEXT_HEADER, CONTEXT_HEADER_WORDS, CONTEXT_RECORD_TYPE, RUNG_NONE } from '../shared/context-wire.js';
+import {
+  CONTEXT_HEADER,
+  CONTEXT_HEADER_WORDS,
+  CONTEXT_RECORD_TYPE,
+  KEPT_WORDS,
+  RUNG_NONE,
+} from '../shared/context-wire.js';
 import { CONTROL, FLUSH, rescueWord, STOP } from '../shared/control-layout.js';
 import { DiskLink } from '../shared/disk-link.js';
 import type { DiskEvent } from '../shared/disk-messages.js';
@@ -44,6 +50,8 @@ export interface OverlapOptions {
   /** Of the context that stands; the others of the ladder differ in their cells alone. */
   limits: SchedulerLimits;
   ladder: RungLimits;
+  /** Requests that run at once, where the context has sequences for them. */
+  runningCap: number;
   memory: DeviceMemory;
   rung: number;
   epoch: number;
@@ -234,7 +242,8 @@ export class OverlapLoop {
     this.epoch = words[at + RESULT.epoch];
     const carriedAt = at + RESULT_HEADER_WORDS;
     const carried = Array.from(words.subarray(carriedAt, carriedAt + words[at + RESULT.sampleCount]));
-    const limits = { ...this.options.limits, cells: words[at + RESULT.contextTokens] || this.options.limits.cells };
+    const cells = words[at + RESULT.contextTokens] || this.options.limits.cells;
+    const limits = { ...this.options.limits, ...streamsOf(this.options, this.rung), cells };
     if (this.rung === RUNG_NONE) this.scheduler.putAway();
     else if (this.isMoving) this.scheduler.enterContext(limits, this.epoch, carried);
     else this.scheduler.applyContext(limits, this.epoch);
@@ -295,10 +304,11 @@ export class OverlapLoop {
       if (scheduler.inFlightCount === 0) this.withdrawRescue(this.rescueRung);
       return true;
     }
-    const isUrgent = scheduler.wantedCells > 0 || (this.rung === RUNG_NONE && scheduler.activeCount > 0);
+    const isUrgent = scheduler.wantsContext || (this.rung === RUNG_NONE && scheduler.activeCount > 0);
     if (!isUrgent && nowMs < this.rungCheckAtMs) return false;
     const input = this.rungInput(nowMs);
     scheduler.canGrow = this.rungs.canClimb(input);
+    scheduler.canSpread = this.rungs.canSpread(input);
     scheduler.tierHoldsGrowth = this.holdsGrowth(input, scheduler.canGrow);
     scheduler.headroomBytes = input.headroomBytes;
     // Under steady load something is always in flight: a move that is wanted must be let through, or pressure would find no answer.
@@ -338,6 +348,8 @@ export class OverlapLoop {
       nowMs,
       rung: this.rung,
       wantedCells: scheduler.wantedCells,
+      wantedSequences: scheduler.wantedSequences,
+      longestCells: scheduler.longestCells,
       usedCells: cells.used,
       activeCells: cells.used - cells.cached,
       isStalled: scheduler.isStalled,
@@ -360,11 +372,11 @@ export class OverlapLoop {
   private sendContext(move: Omit<RungMove, 'reason'>): void {
     const { rungs, cellBytes } = this.options.ladder;
     const { rung } = move;
-    const cells = rung === RUNG_NONE ? 0 : rungs[rung].cells;
+    const { sequences, cells } = rung === RUNG_NONE ? { sequences: 0, cells: 0 } : rungs[rung];
     const { copied, spilled, spilledTokens } =
-      this.rung === RUNG_NONE ? NOBODY : this.scheduler.leaveContext(cells, this.carryBudget(move));
+      this.rung === RUNG_NONE ? NOBODY : this.scheduler.leaveContext(sequences, cells, this.carryBudget(move));
     const keep = [...copied, ...spilled];
-    const length = CONTEXT_HEADER_WORDS + keep.length;
+    const length = CONTEXT_HEADER_WORDS + keep.length * KEPT_WORDS;
     const at = this.batches.reserve(CONTEXT_RECORD_TYPE, length);
     if (at < 0) throw new Error('the batch ring is full although nothing is in flight');
     const words = this.batches.payloadWords;
@@ -374,8 +386,9 @@ export class OverlapLoop {
     words[at + CONTEXT_HEADER.copyCount] = copied.length;
     words[at + CONTEXT_HEADER.spillMs] = Math.ceil(move.spillMs);
     words[at + CONTEXT_HEADER.spillMib] = Math.ceil((spilledTokens * cellBytes) / MIB);
-    keep.forEach((sequence, i) => {
-      words[at + CONTEXT_HEADER_WORDS + i] = sequence;
+    keep.forEach(({ from, to }, i) => {
+      words[at + CONTEXT_HEADER_WORDS + i * KEPT_WORDS] = from;
+      words[at + CONTEXT_HEADER_WORDS + i * KEPT_WORDS + 1] = to;
     });
     this.batches.commit();
     this.isMoving = true;
@@ -406,7 +419,7 @@ export class OverlapLoop {
     // A wish of the last plan is granted before the next one; meanwhile what is in flight runs out.
     if (this.moveContext(startMs)) return false;
     if (!scheduler.schedule(startMs)) {
-      if (scheduler.wantedCells > 0 && scheduler.inFlightCount === 0) return this.moveContext(startMs);
+      if (scheduler.wantsContext && scheduler.inFlightCount === 0) return this.moveContext(startMs);
       this.writeGauges(startMs);
       return false;
     }
@@ -435,7 +448,7 @@ export class OverlapLoop {
       kvActiveTokens: cells.used - cells.cached,
       plannedChunkTokens: this.options.limits.chunkTokens,
       liveChunkTokens: scheduler.chunkTokens || this.options.limits.chunkTokens,
-      runningCap: this.options.limits.runningCap,
+      runningCap: streamsOf(this.options, this.rung).runningCap,
       runningRequests: scheduler.runningCount,
       waitingRequests: scheduler.waitingCount,
       ...scheduler.counters,
@@ -447,4 +460,13 @@ export class OverlapLoop {
       lastScheduleMicros: this.lastScheduleMicros,
     });
   }
+}
+
+/** Sequences of a rung's context, and how many of them may run. */
+function streamsOf(
+  { limits, ladder, runningCap }: OverlapOptions,
+  rung: number,
+): { sequences: number; runningCap: number } {
+  const sequences = rung === RUNG_NONE ? limits.sequences : ladder.rungs[rung].sequences;
+  return { sequences, runningCap: Math.min(runningCap, sequences) };
 }

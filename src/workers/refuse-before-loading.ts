@@ -9,7 +9,7 @@ import { AnalyticCostModel } from '../shared/memory/analytic-cost-model.js';
 import { CELL_PADDING_TOKENS, MIB, MIN_CONTEXT_TOKENS } from '../shared/memory/constants.js';
 import { type DeviceMemory, headroomOf, hostHeadroomOf, limitOf } from '../shared/memory/headroom.js';
 import { paddedCells } from '../shared/memory/kv-shape.js';
-import { type ModelShape, shapeOfHeader } from '../shared/memory/model-shape.js';
+import { type ModelShape, planModelOf, shapeOfHeader } from '../shared/memory/model-shape.js';
 import { bytesText } from '../shared/memory/plan-text.js';
 import type { PlanFlags, Refusal } from '../shared/memory/plan-types.js';
 import { planContext } from '../shared/memory/planner.js';
@@ -52,7 +52,7 @@ export function refuseShape(shape: ModelShape, asked: Omit<LoadQuestion, 'path'>
   if (least + marginBytes <= roomBytes(asked.readings, memory)) return null;
   const plan = planContext(
     {
-      model: { trainContextTokens: shape.trainContextTokens, weightsBytes: shape.weightsBytes },
+      model: planModelOf(shape),
       machine: {
         memory,
         readings: asServing(asked.readings),

@@ -2,6 +2,7 @@ import { closeSync, fdatasyncSync, openSync, statfsSync, unlinkSync } from 'node
 import path from 'node:path';
 import { type Engine, EngineError } from '../shared/engine.js';
 import { ASSUMED_SPILL_BYTES_PER_MS } from '../shared/memory/spill-budget.js';
+import type { SequenceMove } from '../shared/scheduler/carry-over.js';
 
 /** Left free on the user's disk. Chosen: below it a desktop begins to fail in other places. */
 const DISK_MARGIN_BYTES = 2 ** 30;
@@ -9,8 +10,7 @@ const DISK_MARGIN_BYTES = 2 ** 30;
 const DOUBT = 0.1;
 
 /** A sequence's state in a file that has no name any more: it is gone with its last descriptor, however this process ends. */
-export interface SpilledSequence {
-  sequence: number;
+export interface SpilledSequence extends SequenceMove {
   readDescriptor: number;
 }
 
@@ -34,7 +34,7 @@ export class SequenceSpill {
    * Writes them in this order until one fails or `limitMs` are over, `bytes` together at most. What is not written is computed again; the
    * reason is logged once.
    */
-  write(sequences: readonly number[], limitMs: number, bytes: number): SpilledSequence[] {
+  write(sequences: readonly SequenceMove[], limitMs: number, bytes: number): SpilledSequence[] {
     const spilled: SpilledSequence[] = [];
     if (sequences.length === 0) this.forgetSlowly();
     else {
@@ -49,10 +49,10 @@ export class SequenceSpill {
     return spilled;
   }
 
-  /** Puts it back and removes it. False: it does not fit, or cannot be read. */
-  read({ sequence, readDescriptor }: SpilledSequence): boolean {
+  /** Puts it back into a context of `sequences` sequences and removes it. False: it does not fit, or cannot be read. */
+  read({ to, readDescriptor }: SpilledSequence, sequences: number): boolean {
     try {
-      return this.engine.readSequence(sequence, descriptorPath(readDescriptor));
+      return to < sequences && this.engine.readSequence(to, descriptorPath(readDescriptor));
     } finally {
       closeSync(readDescriptor);
     }
@@ -60,7 +60,7 @@ export class SequenceSpill {
 
   /** What went wrong, if anything did. */
   private writeAll(
-    sequences: readonly number[],
+    sequences: readonly SequenceMove[],
     limitMs: number,
     bytes: number,
     spilled: SpilledSequence[],
@@ -95,7 +95,7 @@ export class SequenceSpill {
     return this.folder;
   }
 
-  private writeOne(folder: string, sequence: number): SpilledSequence {
+  private writeOne(folder: string, { from, to }: SequenceMove): SpilledSequence {
     const name = path.join(folder, `sequence-${process.pid}-${++this.files}`);
     const startMs = performance.now();
     const writeDescriptor = openSync(name, 'wx', 0o600);
@@ -106,10 +106,10 @@ export class SequenceSpill {
       unlinkSync(name);
     }
     try {
-      const bytes = this.engine.writeSequence(sequence, descriptorPath(writeDescriptor));
+      const bytes = this.engine.writeSequence(from, descriptorPath(writeDescriptor));
       fdatasyncSync(writeDescriptor);
       this.bytesPerMs = bytes / Math.max(performance.now() - startMs, Number.EPSILON);
-      return { sequence, readDescriptor };
+      return { from, to, readDescriptor };
     } catch (error) {
       closeSync(readDescriptor);
       throw error;

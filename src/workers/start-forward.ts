@@ -7,6 +7,7 @@ import { ExactCostModel } from '../shared/memory/exact-cost-model.js';
 import { type DeviceMemory, deviceMemoryOf, headroomOf } from '../shared/memory/headroom.js';
 import { planUnderLine } from '../shared/memory/lowered-line.js';
 import { stateSizeOf } from '../shared/memory/state-size.js';
+import { streamLadder } from '../shared/memory/stream-ladder.js';
 import { DeviceGaugeWriter } from './device-gauges.js';
 import { asNamed } from './device-names.js';
 import { LiveThreads } from './live-threads.js';
@@ -52,7 +53,7 @@ export function startForward(
   const costs = new ExactCostModel((spec) => engine.measure(spec), memory, os.availableParallelism(), model);
   const { plan, lineFraction } = planUnderLine(
     {
-      model: { trainContextTokens: model.trainContextTokens, weightsBytes: model.sizeBytes },
+      model: { trainContextTokens: model.trainContextTokens, weightsBytes: model.sizeBytes, canTrim: model.canTrim },
       machine: {
         memory,
         readings: engine.readings(),
@@ -69,10 +70,11 @@ export function startForward(
     post({ type: 'refused', refusal: plan });
     return null;
   }
-  const ladder = contextLadder(plan, costs, memory, data.fixedContext);
+  const pools = contextLadder(plan, costs, memory, data.fixedContext);
+  const ladder = plan.asStreams && !data.fixedContext ? streamLadder(pools, plan.runningCap, costs, memory) : pools;
   const stateSize = stateSizeOf(plan, costs, model.canTrim);
   const planMs = performance.now() - planStartMs;
-  gauges.isShared = plan.layout === 'shared';
+  gauges.isShared = ladder[0].spec.layout === 'shared';
   const context = engine.createContext(ladder[0].spec);
   const epoch = 1;
   gauges.context(context, epoch);

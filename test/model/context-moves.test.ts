@@ -147,8 +147,8 @@ const KINDS: TestModelName[] = ['tiny-qwen3', 'tiny-mamba', 'tiny-hybrid', 'gemm
 /** Room for what a move takes: as long and as much as it wants. */
 const AT_LEISURE = { spillMs: 60_000, spillBytes: 2 ** 20 };
 const WAYS = {
-  'in memory': { ...AT_LEISURE, copied: [0], spilled: [] },
-  'through a file': { ...AT_LEISURE, copied: [], spilled: [0] },
+  'in memory': { ...AT_LEISURE, copied: [{ from: 0, to: 0 }], spilled: [] },
+  'through a file': { ...AT_LEISURE, copied: [], spilled: [{ from: 0, to: 0 }] },
 };
 
 for (const [model, layout, way] of KINDS.flatMap((model) =>

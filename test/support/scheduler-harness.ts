@@ -36,6 +36,8 @@ export const GREEDY: SamplingParams = { ...GREEDY_SAMPLING, maxTokens: 16, ignor
 export const LIMITS: SchedulerLimits = {
   layout: 'shared',
   sequences: 4,
+  sequencesMax: 64,
+  hasShapes: false,
   runningCap: 4,
   cells: 1024,
   cellsMax: 1024,
@@ -176,7 +178,7 @@ export class SchedulerHarness {
 
   /** Replaces the context by one of `cells` cells, which takes nothing over. Nothing may be in flight. */
   moveContext(cells: number): void {
-    this.scheduler.leaveContext(cells, CARRY_NOTHING);
+    this.scheduler.leaveContext(this.limits.sequences, cells, CARRY_NOTHING);
     this.limits = { ...this.limits, cells };
     this.engine.createContext({ ...this.spec, cells });
     this.epoch++;

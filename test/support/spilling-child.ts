@@ -4,6 +4,7 @@ import { readUse, workingSetBytes } from '../../bench/tight/memory-files.js';
 import { findMemoryGroups } from '../../bench/tight/memory-group.js';
 import type { Engine } from '../../src/shared/engine.js';
 import { SequenceSpill } from '../../src/workers/sequence-spill.js';
+import { inPlace } from './in-place.js';
 
 const MIB = 2 ** 20;
 const [groupFolder, limit, left, folder] = process.argv.slice(2);
@@ -32,5 +33,5 @@ const engine: Pick<Engine, 'writeSequence'> = {
 const before = usedBytes();
 const warnings: string[] = [];
 const spill = new SequenceSpill(engine as Engine, folder, (message) => warnings.push(message));
-const spilled = spill.write([0, 1, 2, 3], 60_000, 4 * SEQUENCE_PIECES * MIB);
+const spilled = spill.write(inPlace(0, 1, 2, 3), 60_000, 4 * SEQUENCE_PIECES * MIB);
 process.stdout.write(JSON.stringify({ spilled: spilled.length, grownBytes: highestBytes - before, warnings }));

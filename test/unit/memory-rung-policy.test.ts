@@ -5,9 +5,9 @@ import { type RungInput, type RungLimits, RungPolicy } from '../../src/shared/me
 /** Three rungs of 1000 bytes a cell; the top takes 400,000 bytes more than the middle one. */
 const LIMITS: RungLimits = {
   rungs: [
-    { cells: 200, bytes: 200_000 },
-    { cells: 400, bytes: 400_000 },
-    { cells: 800, bytes: 800_000 },
+    { sequences: 4, cells: 200, bytes: 200_000 },
+    { sequences: 4, cells: 400, bytes: 400_000 },
+    { sequences: 4, cells: 800, bytes: 800_000 },
   ],
   cellBytes: 1000,
   marginBytes: 80_000,
@@ -20,6 +20,8 @@ function input(changes: Partial<RungInput>): RungInput {
     nowMs: 0,
     rung: 1,
     wantedCells: 800,
+    wantedSequences: 0,
+    longestCells: 0,
     usedCells: 100,
     activeCells: 0,
     isStalled: false,
@@ -75,7 +77,7 @@ t.test('a climb takes what is had in no time at once', async (t) => {
   t.equal(new RungPolicy(LIMITS, 0).decide(asked)?.rung, 2);
   const huge = {
     ...LIMITS,
-    rungs: LIMITS.rungs.map(({ cells, bytes }) => ({ cells, bytes: bytes * 10_000 })),
+    rungs: LIMITS.rungs.map((rung) => ({ ...rung, bytes: rung.bytes * 10_000 })),
     cellBytes: 0,
   };
   t.equal(
@@ -189,4 +191,65 @@ t.test('a climb that cannot copy everything may use files beside the larger cont
   t.equal(new RungPolicy(LIMITS, 0).decide(tight)?.spillMs, 2_000);
   const away = new RungPolicy(LIMITS, 0).decide(input({ rung: RUNG_NONE }));
   t.equal(away?.spillMs, 0, 'nothing stands');
+});
+
+/** Streams from 1000 cells of 1000 bytes: half of it first, then five short ones, two longer, one with all. */
+const SHAPES: RungLimits = {
+  ...LIMITS,
+  rungs: [
+    { sequences: 2, cells: 200, bytes: 400_000 },
+    { sequences: 5, cells: 200, bytes: 1_000_000 },
+    { sequences: 2, cells: 500, bytes: 1_000_000 },
+    { sequences: 1, cells: 1000, bytes: 1_000_000 },
+  ],
+};
+const calm = { wantedCells: 0, nowMs: 60_000, usedCells: 0, headroomBytes: 1_000_000 };
+
+t.test('more requests than streams: as many streams as memory gives, of the length that runs', async (t) => {
+  const move = (changes: Partial<RungInput>) => new RungPolicy(SHAPES, 0).decide(input({ ...calm, ...changes }));
+  t.equal(move({ rung: 0, wantedSequences: 3 })?.rung, 1);
+  t.match(move({ rung: 0, wantedSequences: 3 })?.reason ?? '', /ask for 3 streams/);
+  t.equal(move({ rung: 0, wantedSequences: 3, headroomBytes: 500_000 }), null, 'there is no memory for them');
+  t.equal(move({ rung: 0, wantedSequences: 2 }), null, 'those there are will do');
+  t.equal(move({ rung: 2, wantedSequences: 3 })?.rung, 1, 'back to shorter ones costs nothing');
+  t.equal(move({ rung: 2, wantedSequences: 3, longestCells: 201 }), null, 'but not while a longer one is needed');
+});
+
+t.test('a longer request: the shortest streams that hold it, whatever else they are', async (t) => {
+  const move = (changes: Partial<RungInput>) => new RungPolicy(SHAPES, 0).decide(input({ ...calm, ...changes }));
+  t.equal(move({ wantedCells: 300 })?.rung, 2);
+  t.equal(move({ wantedCells: 501 })?.rung, 3);
+  t.equal(
+    move({ wantedCells: 300, usedCells: 400, activeCells: 400, headroomBytes: 60_000 }),
+    null,
+    'not while it would cost what runs',
+  );
+  const stalled = { wantedCells: 300, usedCells: 400, activeCells: 400, headroomBytes: 60_000, isStalled: true };
+  t.equal(move(stalled)?.rung, 2, 'but when nothing goes on without it');
+});
+
+t.test('longer streams are not given up at once', async (t) => {
+  const policy = new RungPolicy(SHAPES, 0);
+  t.equal(policy.decide(input({ ...calm, wantedCells: 300 }))?.rung, 2);
+  const after = { ...calm, rung: 2, wantedSequences: 4 };
+  t.equal(policy.decide(input({ ...after, nowMs: 65_000 })), null);
+  t.equal(policy.decide(input({ ...after, nowMs: 71_000 }))?.rung, 1);
+});
+
+t.test('what may be asked for is told before it is', async (t) => {
+  const policy = new RungPolicy(SHAPES, 0);
+  const at = (rung: number, changes: Partial<RungInput> = {}) => input({ ...calm, rung, ...changes });
+  t.equal(policy.canSpread(at(0)), true);
+  t.equal(policy.canSpread(at(1)), false, 'there are no more anywhere');
+  t.equal(policy.canSpread(at(0, { headroomBytes: 100_000 })), false);
+  t.equal(policy.canClimb(at(1, { headroomBytes: 70_000 })), true, 'longer ones take no more memory');
+  t.equal(policy.canClimb(at(3)), false, 'there are no longer ones');
+  t.equal(new RungPolicy(LIMITS, 0).canSpread(input({ rung: 0 })), false, 'a pool has no streams');
+});
+
+t.test('pressure takes streams before it takes their length', async (t) => {
+  const policy = new RungPolicy(SHAPES, 0);
+  const pressed = input({ ...calm, rung: 2, headroomBytes: 30_000 });
+  t.equal(policy.decide(pressed), null);
+  t.equal(policy.decide({ ...pressed, nowMs: calm.nowMs + 600 })?.rung, 0);
 });

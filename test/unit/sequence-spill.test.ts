@@ -7,6 +7,7 @@ import { FakeEngine } from '../../src/workers/fake-engine.js';
 import type { FakeEngineOptions } from '../../src/workers/fake-options.js';
 import { SequenceSpill } from '../../src/workers/sequence-spill.js';
 import { batchRecord } from '../support/batch-record.js';
+import { inPlace } from '../support/in-place.js';
 
 const LOWER: ContextSpec = {
   layout: 'shared',
@@ -43,13 +44,13 @@ function standing(folder: string | null, options: Partial<FakeEngineOptions> = {
   return { engine, spill, warnings, keeper: new ContextKeeper(engine, LADDER, 1, spill, warn, () => {}) };
 }
 
-const ALL_SPILLED: KeptSequences = { copied: [], spilled: [0, 1, 2], spillMs: 60_000, spillBytes: 2 ** 20 };
+const ALL_SPILLED: KeptSequences = { copied: [], spilled: inPlace(0, 1, 2), spillMs: 60_000, spillBytes: 2 ** 20 };
 
 t.test('what memory has no room for goes through files, of which nothing stays', async (t) => {
   const folder = t.testdir();
   const { engine, keeper, spill, warnings } = standing(folder);
   const before = TOKENS.map((_, sequence) => engine.saveSequence(sequence));
-  const { carried, rung } = keeper.move(0, { ...ALL_SPILLED, copied: [2], spilled: [0, 1] });
+  const { carried, rung } = keeper.move(0, { ...ALL_SPILLED, copied: inPlace(2), spilled: inPlace(0, 1) });
   t.equal(rung, 0);
   t.same(carried, [2, 0, 1]);
   t.same(
@@ -97,7 +98,7 @@ t.test('what does not fit after all is left behind, and its file goes', async (t
 
 t.test('a copy for which there is no memory costs its sequence, not the move', async (t) => {
   const { keeper, warnings } = standing(t.testdir(), { failSave: [1] });
-  t.same(keeper.move(0, { ...ALL_SPILLED, copied: [0, 1], spilled: [2] }).carried, [1, 2]);
+  t.same(keeper.move(0, { ...ALL_SPILLED, copied: inPlace(0, 1), spilled: inPlace(2) }).carried, [1, 2]);
   t.match(warnings, [/computed again: there is no memory/]);
 });
 

@@ -7,6 +7,7 @@ import type { CostModel } from '../../shared/memory/cost-model.js';
 import { ExactCostModel } from '../../shared/memory/exact-cost-model.js';
 import { type DeviceMemory, type HeadroomSource, hostHeadroomOf } from '../../shared/memory/headroom.js';
 import { planUnderLine } from '../../shared/memory/lowered-line.js';
+import { planModelOf } from '../../shared/memory/model-shape.js';
 import { bytesText } from '../../shared/memory/plan-text.js';
 import type { PlanInput } from '../../shared/memory/plan-types.js';
 import { whatWouldChange } from '../../shared/memory/what-changes.js';
@@ -70,7 +71,11 @@ function planLoaded(engine: Engine, asked: PlanHere, memory: DeviceMemory, path:
     // Before the readings: a first measurement takes memory of its own.
     const uncountedWeightsBytes = uncountedWeights(engine.measure(leastContext(threads)), memory, useMmap);
     const costs = new ExactCostModel((spec) => engine.measure(spec), memory, os.availableParallelism(), loaded);
-    const model = { trainContextTokens: loaded.trainContextTokens, weightsBytes: loaded.sizeBytes };
+    const model = {
+      trainContextTokens: loaded.trainContextTokens,
+      weightsBytes: loaded.sizeBytes,
+      canTrim: loaded.canTrim,
+    };
     return planned(asked, costs, {
       model,
       machine: {
@@ -93,7 +98,7 @@ export function planFromHeader(machine: MachineHere, asked: PlanHere, why: strin
   const { shape } = model;
   const costs = new AnalyticCostModel(shape, memory, os.availableParallelism());
   const entry = planned(asked, costs, {
-    model: { trainContextTokens: shape.trainContextTokens, weightsBytes: shape.weightsBytes },
+    model: planModelOf(shape),
     machine: {
       memory,
       readings: asServing(machine.readings),

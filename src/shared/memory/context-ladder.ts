@@ -40,7 +40,7 @@ export function contextLadder(plan: Plan, costModel: CostModel, memory: DeviceMe
   return rungs;
 }
 
-function rungOf(spec: ContextSpec, cost: ContextCost, memory: DeviceMemory): ContextRung {
+export function rungOf(spec: ContextSpec, cost: ContextCost, memory: DeviceMemory): ContextRung {
   return { spec, cells: spec.cells, bytes: bytesOf(cost, memory) };
 }
 

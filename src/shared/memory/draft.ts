@@ -5,6 +5,8 @@ import type { CapReason } from './plan-types.js';
 /** A plan before it is costed for good. `poolShort` and `chunkShort` make it a refusal. */
 export interface Draft {
   layout: KvLayout;
+  /** The pool's memory may be made into private streams; left out: no. */
+  asStreams?: boolean;
   contextTokens: number;
   runningCap: number;
   poolTokens: number;

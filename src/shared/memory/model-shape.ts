@@ -1,5 +1,6 @@
 import type { ModelInfo } from '../engine.js';
 import type { GgufHeader } from './gguf-header.js';
+import type { PlanModel } from './plan-types.js';
 
 /** What the analytic cost model needs to know of a model. Tokens, elements, bytes. */
 export interface ModelShape {
@@ -87,6 +88,12 @@ export function shapeOf(lookup: MetadataLookup, vocabularySize: number, weightsB
 export function shapeOfHeader(header: GgufHeader, weightsBytes: number): ModelShape {
   const vocabulary = header.arrayLengths.get('tokenizer.ggml.tokens') ?? 0;
   return shapeOf((key) => header.metadata.get(key), vocabulary, weightsBytes);
+}
+
+/** What a plan asks of it. */
+export function planModelOf(shape: ModelShape): PlanModel {
+  const { trainContextTokens, weightsBytes, slidingWindowTokens, stateBytesPerSequence } = shape;
+  return { trainContextTokens, weightsBytes, canTrim: slidingWindowTokens === 0 && stateBytesPerSequence === 0 };
 }
 
 /** Of a loaded model. Its metadata has no arrays, so layers that differ are taken as alike. */

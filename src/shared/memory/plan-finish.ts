@@ -10,6 +10,7 @@ export function finishPlan(problem: PlanProblem, draft: Draft): Plan {
   return {
     refused: false,
     layout: draft.layout,
+    asStreams: draft.asStreams ?? false,
     runningCap: draft.runningCap,
     contextTokens: draft.contextTokens,
     poolTokens: draft.poolTokens,

@@ -1,5 +1,5 @@
 import { AnalyticCostModel } from './analytic-cost-model.js';
-import type { ModelShape } from './model-shape.js';
+import { type ModelShape, planModelOf } from './model-shape.js';
 import type { Plan, PlanFlags, PlanInput, Refusal } from './plan-types.js';
 import { planContext } from './planner.js';
 import { type DeviceProfile, readingsOfProfile } from './profiles.js';
@@ -32,7 +32,7 @@ export function costModelOfProfile(profile: DeviceProfile, shape: ModelShape): A
 
 export function inputOfProfile(profile: DeviceProfile, shape: ModelShape, flags: PlanFlags): PlanInput {
   return {
-    model: { trainContextTokens: shape.trainContextTokens, weightsBytes: shape.weightsBytes },
+    model: planModelOf(shape),
     machine: {
       memory: profile.memory,
       readings: readingsOfProfile(profile),

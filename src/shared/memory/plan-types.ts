@@ -35,6 +35,8 @@ export interface PlanModel {
   /** 0: the model does not say. */
   trainContextTokens: number;
   weightsBytes: number;
+  /** All of a sequence is in its cells: no recurrent state, no sliding window. Left out: it is. */
+  canTrim?: boolean;
 }
 
 export type CapName = 'layout' | 'context' | 'running' | 'pool' | 'chunk';
@@ -81,6 +83,8 @@ export interface LedgerLine {
 export interface Plan {
   refused: false;
   layout: KvLayout;
+  /** The shared pool's memory is made into private streams, whose number and length follow the requests (stream-ladder.ts). */
+  asStreams: boolean;
   runningCap: number;
   /** Prompt and output of one request. */
   contextTokens: number;

@@ -9,6 +9,7 @@ import { PlanProblem } from './plan-problem.js';
 import type { Plan, PlanFlags, PlanInput, Refusal } from './plan-types.js';
 import { refuse } from './refusal.js';
 import { settle } from './settle.js';
+import { streamsIn } from './stream-ladder.js';
 
 /**
  * Chooses KV layout, running cap, context of a request, pool and chunk so that all of it fits under the line with its margin, or
@@ -57,16 +58,27 @@ function draftPlan(problem: PlanProblem): Draft {
     if (streams !== null) return streams;
   }
   const settled = settle(problem, shared);
+  settled.asStreams = suitsStreams(problem, settled);
   settled.reasons.unshift({
     cap: 'layout',
     value: 'shared',
     binds: flags.layout === 'auto' ? problem.headroom.binds : 'flag',
-    sentence:
-      flags.layout === 'auto'
-        ? 'shared pool: full private spans are too long or take too much of what is free'
-        : 'shared pool, as asked for',
+    sentence: layoutSentence(problem, settled),
   });
   return settled;
+}
+
+/** A CPU is the faster with them, a GPU with a pool; models with a state beside their cells are not moved between shapes. */
+function suitsStreams({ flags, machine, model }: PlanProblem, { cells, runningCap }: Draft): boolean {
+  const canAttend = flags.flashAttention !== 'off' && machine.memory === 'host';
+  return flags.layout === 'auto' && canAttend && model.canTrim !== false && streamsIn(cells, runningCap) > 1;
+}
+
+function layoutSentence({ flags }: PlanProblem, { cells, runningCap, asStreams }: Draft): string {
+  if (flags.layout !== 'auto') return 'shared pool, as asked for';
+  if (!asStreams) return 'shared pool: full private spans are too long or take too much of what is free';
+  const count = streamsIn(cells, runningCap);
+  return `${count} private streams from the memory of one pool, fewer and longer ones when a request asks for it`;
 }
 
 /** The same caps in private streams, where their full spans leave most of the memory free; null: they do not. */

@@ -8,6 +8,10 @@ export interface RungInput {
   rung: number;
   /** The last plan would have liked so many; 0: no wish. */
   wantedCells: number;
+  /** And so many sequences; 0: no wish. */
+  wantedSequences: number;
+  /** Cells of the longest sequence of a running request. */
+  longestCells: number;
   /** What sequences hold, cached ones included, each counted by itself: copies of it exist while the context moves. */
   usedCells: number;
   /** Those of them that running requests hold. */
@@ -23,7 +27,7 @@ export interface RungInput {
 }
 
 export interface RungLimits {
-  rungs: ReadonlyArray<{ cells: number; bytes: number }>;
+  rungs: ReadonlyArray<{ sequences: number; cells: number; bytes: number }>;
   /** Bytes of one cell's keys and values. */
   cellBytes: number;
   /** The plan's margin. */
@@ -104,9 +108,25 @@ export class RungPolicy {
     this.lastWorkMs = nowMs;
   }
 
-  /** Whether a climb to a rung of at least `cells` would be granted now. */
+  /** Whether a climb to a rung with more cells would be granted now. */
   canClimb(input: RungInput): boolean {
-    return this.climbTarget({ ...input, wantedCells: Math.max(1, input.wantedCells) }) !== null;
+    const { rung } = input;
+    const least = rung === RUNG_NONE || !this.hasShapes ? 1 : this.limits.rungs[rung].cells + 1;
+    return this.climbTarget({ ...input, wantedCells: Math.max(least, input.wantedCells), wantedSequences: 0 }) !== null;
+  }
+
+  /** The same for a rung with more sequences. */
+  canSpread(input: RungInput): boolean {
+    if (input.rung === RUNG_NONE || !this.hasShapes) return false;
+    const least = this.limits.rungs[input.rung].sequences + 1;
+    const wantedSequences = Math.max(least, input.wantedSequences);
+    return this.climbTarget({ ...input, wantedCells: 0, wantedSequences }) !== null;
+  }
+
+  /** Rungs differ in their number of sequences (stream-ladder.ts). */
+  private get hasShapes(): boolean {
+    const { rungs } = this.limits;
+    return rungs.some(({ sequences }) => sequences !== rungs[0].sequences);
   }
 
   /** Whether `decide` would move the context: steps in flight must end first, and no other may follow them. */
@@ -256,35 +276,69 @@ export class RungPolicy {
   }
 
   private climb(input: RungInput): Move | null {
-    if (input.wantedCells === 0) return null;
+    const { wantedCells, wantedSequences } = input;
+    if (wantedCells === 0 && wantedSequences === 0) return null;
     const target = this.climbTarget(input);
-    return target === null ? null : { rung: target, reason: `requests ask for ${input.wantedCells} cells` };
+    const wish = wantedCells > 0 ? `${wantedCells} cells` : `${wantedSequences} streams`;
+    return target === null ? null : { rung: target, reason: `requests ask for ${wish}` };
   }
 
   /** The highest rung that fits of those that grant the wish and those that are had in no time; always higher than this one. */
   private climbTarget(input: RungInput): number | null {
     const { nowMs, rung, wantedCells } = input;
     const { rungs } = this.limits;
-    if (rung === RUNG_NONE || rung >= rungs.length - 1) return null;
-    if (nowMs - this.lastPressedMs < CALM_MS) return null;
+    if (rung === RUNG_NONE || nowMs - this.lastPressedMs < CALM_MS) return null;
+    if (this.hasShapes) return this.shapeTarget(input);
+    if (rung >= rungs.length - 1) return null;
     const quick = rungs.findLastIndex((_, target) => this.growthBytes(rung, target) <= GENEROUS_GROWTH_BYTES);
     const highest = Math.max(this.smallestFor(wantedCells), quick, rung + 1);
     for (let target = highest; target > rung; target--) if (this.fits(input, target)) return target;
     return null;
   }
 
+  /** Of streams: the shortest that are long enough for who asks, else as many as are asked for, or all there are where they are had in no time. */
+  private shapeTarget(input: RungInput): number | null {
+    const { nowMs, rung, wantedCells, wantedSequences, longestCells } = input;
+    const { rungs } = this.limits;
+    const { cells, sequences, bytes } = rungs[rung];
+    if (wantedCells > cells) {
+      const target = this.smallestFor(wantedCells);
+      return target !== rung && this.fits(input, target) ? target : null;
+    }
+    if (wantedSequences <= sequences) return null;
+    const more = rungs.flatMap((other, index) =>
+      other.sequences > sequences && other.cells >= longestCells ? [index] : [],
+    );
+    // Longer streams were asked for not long ago: they are not given up at once.
+    const isBack = more.some((target) => rungs[target].bytes <= bytes);
+    if (isBack && nowMs - this.lastMoveMs < COSTLY_CALM_MS) return null;
+    const enough = more.filter(
+      (target) => rungs[target].sequences >= wantedSequences || this.growthBytes(rung, target) <= GENEROUS_GROWTH_BYTES,
+    );
+    const byCount = (enough.length > 0 ? enough : more).sort(
+      (a, b) => rungs[b].sequences - rungs[a].sequences || a - b,
+    );
+    return byCount.find((target) => this.fits(input, target)) ?? null;
+  }
+
   private fits(input: RungInput, target: number): boolean {
     const { nowMs, rung, usedCells, activeCells, isStalled, headroomBytes } = input;
-    const { marginBytes, cellBytes, rungs } = this.limits;
+    const { marginBytes, cellBytes } = this.limits;
     const leftBytes = headroomBytes - this.unreadBytes(nowMs) - this.growthBytes(rung, target);
     if (leftBytes < marginBytes * CLIMB_MARGIN_SHARE) return false;
     if (isStalled) return true;
     const copyBytes = this.copyBytes(input, target);
     // Who waits for cells waits for running requests to end: what they have computed is worth more than the wait.
     const isLost = activeCells * cellBytes > copyBytes;
-    if (isLost && activeCells * GAIN_FOR_LOSS > rungs[target].cells - rungs[rung].cells) return false;
+    if (isLost && activeCells * GAIN_FOR_LOSS > this.totalCells(target) - this.totalCells(rung)) return false;
     const isCalm = nowMs - Math.max(this.lastPressedMs, this.lastMoveMs) >= COSTLY_CALM_MS;
     return isCalm || usedCells * cellBytes <= copyBytes;
+  }
+
+  /** Of all streams, where they differ in number; else as the wishes count them. */
+  private totalCells(rung: number): number {
+    const { cells, sequences } = this.limits.rungs[rung];
+    return this.hasShapes ? cells * sequences : cells;
   }
 
   private smallestFor(cells: number): number {

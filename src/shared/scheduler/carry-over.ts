@@ -7,10 +7,23 @@ export interface CarryBudget {
   spillLongestTokens: number;
 }
 
+/** A sequence on its way into the next context, which may have fewer of them: it goes on under another number there. */
+export interface SequenceMove {
+  from: number;
+  to: number;
+}
+
 /** Sequences that go into the next context, in the order in which they matter. */
 export interface CarryOver {
-  copied: number[];
-  spilled: number[];
+  copied: SequenceMove[];
+  spilled: SequenceMove[];
 }
 
 export const CARRY_NOTHING: CarryBudget = { copyTokens: 0, spillTokens: 0, spillLongestTokens: 0 };
+
+/** Where `ids` go in a context of `sequences` sequences, of which they are no more: each keeps its number where there is one. */
+export function placesFor(ids: readonly number[], sequences: number): Map<number, number> {
+  const kept = new Set(ids.filter((id) => id < sequences));
+  const free = Array.from({ length: sequences }, (_, id) => id).filter((id) => !kept.has(id));
+  return new Map(ids.map((id) => [id, kept.has(id) ? id : (free.shift() as number)]));
+}

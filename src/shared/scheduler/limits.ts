@@ -5,6 +5,10 @@ export interface SchedulerLimits {
   layout: KvLayout;
   /** Sequences of the context. */
   sequences: number;
+  /** Sequences of the context that has most of them. */
+  sequencesMax: number;
+  /** Contexts differ in their number of sequences: longer streams are had for fewer ones, and take no more memory (stream-ladder.ts). */
+  hasShapes: boolean;
   /** Requests that run at once: at most `sequences`; the rest hold cached prefixes. */
   runningCap: number;
   /** Cells of the pool (shared) or of each stream (private). */
@@ -41,6 +45,7 @@ export function assertLimits(limits: SchedulerLimits): void {
   const ok =
     limits.runningCap >= 1 &&
     limits.runningCap <= limits.sequences &&
+    limits.sequences <= limits.sequencesMax &&
     limits.chunkTokens >= 1 &&
     limits.batchTokens >= limits.runningCap &&
     limits.contextTokens >= 2 &&

@@ -3,7 +3,7 @@ import { RESULT, RESULT_HEADER_WORDS, RESULT_SAMPLE, RESULT_SAMPLE_WORDS } from 
 import { SAMPLE_FLAGS_DONE, STEP_STATUS } from '../step-output.js';
 import { FINISH_CODE } from '../token-wire.js';
 import { BatchPlan, type Restore } from './batch-plan.js';
-import type { CarryBudget, CarryOver } from './carry-over.js';
+import type { CarryBudget, CarryOver, SequenceMove } from './carry-over.js';
 import { StepTimes } from './chunk-policy.js';
 import { newCounters } from './counters.js';
 import { DiskTier } from './disk-tier.js';
@@ -58,6 +58,8 @@ export class Scheduler {
   private stepId = 0;
   private hasContext = true;
   private stalledSinceMs: number | null = null;
+  /** Of the context that is being replaced: sequences that should stand in the next one, and where. */
+  private leaving: SequenceMove[] = [];
 
   constructor(
     private limits: SchedulerLimits,
@@ -132,6 +134,8 @@ export class Scheduler {
     this.plan.begin(this.stepId, this.epoch);
     this.pool.nowMs = nowMs;
     this.pool.wantedCells = 0;
+    this.pool.wantedSequences = 0;
+    this.pool.isSpanShort = false;
     for (const request of this.book.overdue()) this.finish(request, FINISH_CODE.insufficientMemory);
     this.tier.shrink(nowMs);
     if (this.hasContext) {
@@ -240,33 +244,64 @@ export class Scheduler {
     return { slots, heldBytes, freshBytes, budgetBytes };
   }
 
+  /** The same for a context with more sequences. */
+  set canSpread(value: boolean) {
+    this.pool.canSpread = value;
+  }
+
   /** Cells that the last plan would have liked to have; 0: those there are will do. */
   get wantedCells(): number {
     return this.pool.wantedCells;
   }
 
+  /** The same of sequences. */
+  get wantedSequences(): number {
+    return this.pool.wantedSequences;
+  }
+
+  /** The last plan would have liked another context. */
+  get wantsContext(): boolean {
+    return this.wantedCells > 0 || this.wantedSequences > 0;
+  }
+
+  /** Cells of the longest sequence of a running request. */
+  get longestCells(): number {
+    return this.pool.longestBusyCells();
+  }
+
   /**
-   * The context is about to be replaced by one of `cells` cells: nothing is in flight. Returns the sequences to carry over, and the tokens of
-   * those that go through a file.
+   * The context is about to be replaced by one of `sequences` sequences and `cells` cells: nothing is in flight. Returns the sequences to carry
+   * over, and the tokens of those that go through a file.
    */
-  leaveContext(cells: number, budget: CarryBudget): CarryOver & { spilledTokens: number } {
+  leaveContext(sequences: number, cells: number, budget: CarryBudget): CarryOver & { spilledTokens: number } {
     if (this.inFlight.length > 0) throw new Error('a context is left while steps are in flight');
     this.hasContext = false;
     this.tier.holdBack(this.pool.nowMs);
     // What had to be removed from the old context is simply not carried over.
     this.plan.dropOps();
-    const kept = this.pool.sequencesToKeep(cells, budget);
+    const kept = this.pool.sequencesToKeep(sequences, cells, budget);
+    this.leaving = [...kept.copied, ...kept.spilled];
     return { ...kept, spilledTokens: this.pool.lengthsOf(kept.spilled) };
   }
 
-  /** The new context stands, with the sequences that were carried over; requests of the others are computed again. */
+  /**
+   * The new context stands, with the sequences that were carried over, by their numbers in the old one; requests of the others are computed
+   * again.
+   */
   enterContext(limits: SchedulerLimits, epoch: number, carried: readonly number[]): void {
     assertLimits(limits);
     const before = this.replacePool(limits, epoch);
-    this.pool.adopt(before, carried);
+    const moves = this.leaving.filter(({ from }) => carried.includes(from));
+    this.leaving = [];
+    this.pool.adopt(before, moves);
     for (const request of [...this.book.running].reverse()) {
-      if (carried.includes(request.sequence)) request.needsStart = true;
-      else this.book.requeue(request);
+      const move = moves.find(({ from }) => from === request.sequence);
+      if (!move) {
+        this.book.requeue(request);
+        continue;
+      }
+      request.sequence = move.to;
+      request.needsStart = true;
     }
     this.hasContext = true;
   }
@@ -359,7 +394,7 @@ export class Scheduler {
    */
   private breakStall(nowMs: number): void {
     const isStalled =
-      !this.plan.hasWork && this.inFlight.length === 0 && this.book.running.length > 0 && this.wantedCells === 0;
+      !this.plan.hasWork && this.inFlight.length === 0 && this.book.running.length > 0 && !this.wantsContext;
     if (!isStalled) this.stalledSinceMs = null;
     else if (this.stalledSinceMs === null) this.stalledSinceMs = nowMs;
     else if (nowMs - this.stalledSinceMs > STALL_MAX_MS) {

@@ -2,7 +2,7 @@ import { OP_KIND } from '../batch-wire.js';
 import { chooseEvictions, evictionOrder, type IdlePrefix, prefixValue } from '../memory/eviction-order.js';
 import { cachedBesideTile } from './attention-tiles.js';
 import type { BatchPlan } from './batch-plan.js';
-import type { CarryBudget, CarryOver } from './carry-over.js';
+import { type CarryBudget, type CarryOver, placesFor, type SequenceMove } from './carry-over.js';
 import { CellAccounting } from './cell-accounting.js';
 import type { SchedulerCounters } from './counters.js';
 import { type HostTier, type SavedMatch, TIER_MIN_TOKENS } from './host-tier.js';
@@ -47,8 +47,14 @@ export class SequencePool {
   canGrow = false;
   /** It may not, but could if the host tier gave its memory back. */
   tierHoldsGrowth = false;
+  /** A context with more sequences may be made. */
+  canSpread = false;
   /** Cells (of the pool, or of a stream) that this plan would have liked to have; 0: those there are will do. */
   wantedCells = 0;
+  /** The same of sequences. */
+  wantedSequences = 0;
+  /** A running request has filled its stream, and there is no longer one now: those that run beside it must end first. */
+  isSpanShort = false;
 
   /** Asks for a context with `count` cells more, of the pool or of each stream. Returns whether there is hope for one. */
   wantMore(count: number): boolean {
@@ -61,6 +67,14 @@ export class SequencePool {
     return true;
   }
 
+  /** Asks for a context with `count` sequences. Returns whether there is hope for one. */
+  wantSequences(count: number): boolean {
+    const { sequences, sequencesMax } = this.limits;
+    if (count <= sequences || sequences >= sequencesMax || !this.canSpread) return false;
+    this.wantedSequences = Math.min(count, sequencesMax);
+    return true;
+  }
+
   /** More of what is asked for already. */
   wantAlso(count: number): void {
     this.wantedCells = Math.min(this.wantedCells + count, this.limits.cellsMax);
@@ -68,51 +82,63 @@ export class SequencePool {
 
   /** What a context with `count` cells more takes beyond this one. */
   growthBytes(count: number): number {
-    const { layout, sequences, cellBytes } = this.limits;
+    const { layout, sequences, hasShapes, cellBytes } = this.limits;
+    if (hasShapes) return 0;
     return count * cellBytes * (layout === 'shared' ? 1 : sequences);
   }
 
   /**
-   * Sequences to carry into a context of `cells` cells: busy ones first, then cached prefixes, most valuable first, as many as fit there and
-   * into `budget` on the way. A copy holds shared cells for itself, so each sequence counts with its whole length. Only what is being used is
-   * worth a file.
+   * Sequences to carry into a context of `sequences` sequences and `cells` cells: busy ones first, then cached prefixes, most valuable first,
+   * as many as fit there and into `budget` on the way. A copy holds shared cells for itself, so each sequence counts with its whole length.
+   * Only what is being used is worth a file.
    */
-  sequencesToKeep(cells: number, budget: CarryBudget): CarryOver {
+  sequencesToKeep(sequences: number, cells: number, budget: CarryBudget): CarryOver {
     const byWorth = this.table.all.filter((sequence) => this.cells.length(sequence.id) > 0);
     const worth = (sequence: Sequence) =>
       sequence.state === 'busy' ? Number.MAX_VALUE : prefixValue(this.prefix(sequence), this.nowMs);
     byWorth.sort((a, b) => worth(b) - worth(a) || b.lastUsedMs - a.lastUsedMs);
-    const kept: CarryOver = { copied: [], spilled: [] };
+    const copied: number[] = [];
+    const spilled: number[] = [];
     let room = this.limits.layout === 'shared' ? cells : Number.POSITIVE_INFINITY;
     let { copyTokens, spillTokens } = budget;
     for (const { id, state } of byWorth) {
       const length = this.cells.length(id);
-      if (length > Math.min(room, cells)) continue;
+      if (length > Math.min(room, cells) || copied.length + spilled.length === sequences) continue;
       if (length <= copyTokens) {
         copyTokens -= length;
-        kept.copied.push(id);
+        copied.push(id);
       } else if (state === 'busy' && length <= Math.min(spillTokens, budget.spillLongestTokens)) {
         spillTokens -= length;
-        kept.spilled.push(id);
+        spilled.push(id);
       } else {
         continue;
       }
       room -= length;
     }
-    return kept;
+    const places = placesFor([...copied, ...spilled], sequences);
+    const moved = (from: number) => ({ from, to: places.get(from) as number });
+    return { copied: copied.map(moved), spilled: spilled.map(moved) };
   }
 
   /** Tokens that these sequences hold, each counted by itself. */
-  lengthsOf(sequences: readonly number[]): number {
-    return sequences.reduce((sum, id) => sum + this.cells.length(id), 0);
+  lengthsOf(moves: readonly SequenceMove[]): number {
+    return moves.reduce((sum, { from }) => sum + this.cells.length(from), 0);
   }
 
   /** The sequences of `before` that were carried over into this context. */
-  adopt(before: SequencePool, carried: readonly number[]): void {
-    for (const id of carried) {
-      this.table.adopt(before.table.all[id]);
-      this.cells.append(id, before.cells.length(id));
+  adopt(before: SequencePool, carried: readonly SequenceMove[]): void {
+    for (const { from, to } of carried) {
+      this.table.adopt(before.table.all[from], to);
+      this.cells.append(to, before.cells.length(from));
     }
+  }
+
+  /** Cells of the longest sequence of a running request. */
+  longestBusyCells(): number {
+    return this.table.all.reduce(
+      (most, { id, state }) => Math.max(most, state === 'busy' ? this.cells.length(id) : 0),
+      0,
+    );
   }
 
   /** Cells of busy sequences, and of `also`. */
@@ -213,6 +239,11 @@ export class SequencePool {
     return home ? this.table.all[home.id] : null;
   }
 
+  /** The request that matched `match` would live where an idle prefix is, which is lost then. */
+  wouldEvict(match: PrefixMatch | null): boolean {
+    return this.table.firstFree() === null && !(match && this.isContinued(match));
+  }
+
   /** The matched sequence is idle and ends where the prompt goes on, but for less than a copy's worth. */
   private isContinued({ sequence, count }: PrefixMatch): boolean {
     return sequence.state === 'idle' && sequence.cachedCount - count < COPY_MIN_TOKENS;
@@ -287,7 +318,11 @@ export class SequencePool {
    */
   evictUntil(sequence: number, count: number): void {
     const short = count - this.cells.freeFor(sequence);
-    if (short <= 0 || this.wantMore(short) || this.limits.layout === 'private') return;
+    if (short <= 0 || this.wantMore(short)) return;
+    if (this.limits.layout === 'private') {
+      this.isSpanShort = this.limits.cells < this.limits.cellsMax;
+      return;
+    }
     this.evictCells(short);
   }
 

@@ -98,9 +98,9 @@ export class SequenceTable {
     sequence.lastUsedMs = nowMs;
   }
 
-  /** Takes over what `other`, of an earlier table, holds in the sequence of the same id. */
-  adopt(other: Sequence): void {
-    Object.assign(this.all[other.id], other);
+  /** Takes over what `other`, of an earlier table, holds. */
+  adopt(other: Sequence, id: number): void {
+    Object.assign(this.all[id], { ...other, id });
   }
 
   /** The owner grew its token array. */

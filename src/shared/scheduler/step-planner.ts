@@ -138,7 +138,8 @@ export class StepPlanner {
    * is no room does not, or it would starve. Returns what is left of the budget.
    */
   private admitWaiting(budget: number): number {
-    if (budget <= 0 || this.book.waiting.length === 0) return budget;
+    // Who needs a longer stream than there is waits for those beside it, not for newcomers.
+    if (budget <= 0 || this.book.waiting.length === 0 || this.pool.isSpanShort) return budget;
     for (const request of this.book.waiting.head(ADMISSION_SCAN_MAX)) {
       if (budget <= 0) break;
       if (this.isBetterWhole(request, budget)) break;
@@ -215,7 +216,10 @@ export class StepPlanner {
 
   /** Gives a waiting request a sequence, with the longest cached prefix in it. */
   private admit(request: Request): 'admitted' | 'deferred' | 'no room' {
-    if (this.book.running.length >= this.limits.runningCap || !this.pool.hasHome) return 'no room';
+    if (this.book.running.length >= this.limits.runningCap || !this.pool.hasHome) {
+      this.wantStreams();
+      return 'no room';
+    }
     if (request.pendingSteps > 0) return 'deferred';
     if (!this.hasRoomForStart(request)) return 'no room';
     const match = this.pool.findPrefix(request);
@@ -225,6 +229,8 @@ export class StepPlanner {
     if (this.isReadFromDisk(request, cached)) return 'deferred';
     if (saved) return this.admitSaved(request, saved);
     if (!this.gate.admits(request, match, this.book.running)) return 'no room';
+    // Memory that is free is better used than by computing again what is evicted now.
+    if (this.pool.wouldEvict(match) && this.wantStreams()) return 'no room';
     const home = this.pool.chooseHome(match);
     if (!home) return 'no room';
     const taken = this.pool.occupy(home, match, request);
@@ -241,6 +247,12 @@ export class StepPlanner {
     if (!disk.isOpen || !limits.prefixCache || !limits.canTrim || !request.spec.usesPrefixCache) return false;
     const { tokens, knownCount, spec } = request;
     return disk.isComing(tokens, knownCount - 1, spec.cacheSalt, cached, limits.cellsMax, pool.nowMs);
+  }
+
+  /** Asks for as many streams as there are requests, and one more than there are now at least. */
+  private wantStreams(): boolean {
+    const { running, waiting } = this.book;
+    return this.pool.wantSequences(Math.max(running.length + waiting.length, this.limits.sequences + 1));
   }
 
   /** Gives a waiting request a sequence, into which its prefix comes from the host tier. It is computed from the next record on. */

@@ -54,7 +54,7 @@ export class SimulatedOverlap {
     this.cellBytes = cellBytesOf(plan);
     this.rungs = new RungPolicy(
       {
-        rungs: ladder.map(({ cells, bytes }) => ({ cells, bytes })),
+        rungs: ladder.map(({ spec, cells, bytes }) => ({ sequences: spec.sequences, cells, bytes })),
         cellBytes: this.cellBytes,
         marginBytes: plan.arithmetic.marginBytes,
         idleReleaseMs: input.idleReleaseMs,
@@ -105,7 +105,9 @@ export class SimulatedOverlap {
     const cells = move.rung === RUNG_NONE ? 0 : this.cellsOfRung[move.rung];
     // A machine that is not here has no disk: what its memory cannot copy is computed again.
     const budget = { ...CARRY_NOTHING, copyTokens: Math.floor(move.copyBytes / Math.max(1, this.cellBytes)) };
-    const keep = this.rung === RUNG_NONE ? [] : scheduler.leaveContext(cells, budget).copied;
+    const { sequences } = this.limits;
+    const kept = this.rung === RUNG_NONE ? [] : scheduler.leaveContext(sequences, cells, budget).copied;
+    const keep = kept.map(({ from }) => from);
     return { rung: move.rung, keep, reason: move.reason };
   }
 
@@ -116,6 +118,8 @@ export class SimulatedOverlap {
       nowMs,
       rung: this.rung,
       wantedCells: scheduler.wantedCells,
+      wantedSequences: scheduler.wantedSequences,
+      longestCells: scheduler.longestCells,
       usedCells: cells.used,
       activeCells: cells.used - cells.cached,
       isStalled: scheduler.isStalled,
@@ -130,6 +134,8 @@ function limitsOf({ plan, ladder, canTrim, prefixCache, waitingMax }: OverlapInp
   return {
     layout: plan.layout,
     sequences: plan.spec.sequences,
+    sequencesMax: plan.spec.sequences,
+    hasShapes: false,
     runningCap: plan.runningCap,
     cells: ladder[0].cells,
     cellsMax: ladder[ladder.length - 1].cells,
