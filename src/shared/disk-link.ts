@@ -28,8 +28,8 @@ export const DIRECTION = { out: 1, in: 2 } as const;
 
 /** Chosen: copied in some 20 µs, which no step notices. */
 export const CHUNK_BYTES = 256 * 1024;
-/** Chosen: one side works on some while the other is on its way. */
-export const WINDOW_CHUNKS = 8;
+/** Chosen: 16 MiB, what a disk reads during a step of some milliseconds, in which the forward worker takes nothing. */
+export const WINDOW_CHUNKS = 64;
 export const LINK_BYTES = HEAD_BYTES + WINDOW_CHUNKS * CHUNK_BYTES;
 
 /** Either end. */

@@ -41,5 +41,7 @@ export type DiskEvent =
   /** `isLoaded`: the slot is there. `isBad`: its file was not what it should be, and is removed. */
   | { type: 'read'; id: number; slot: number; isLoaded: boolean; isBad: boolean; stateBytes: number; micros: number };
 
+/** Prefixes at most: each is looked at for each request that is admitted. Chosen: as in host memory, twice. */
+export const DISK_PREFIXES_MAX = 512;
 /** What a file has beside its tokens and its state, at most. Derived: prefix-file.ts keeps to it. */
 export const FILE_NOTES_BYTES_MAX = 4096;

@@ -1,8 +1,9 @@
 import { DIRECTION, DiskLink, LINK_STATE } from '../shared/disk-link.js';
 import type { Doorbell } from '../shared/doorbell.js';
 
-/** Chunks between two looks at the ring of records. Chosen: some 0.1 ms, the most that a step can be late for a transfer. */
-const TURN_CHUNKS = 4;
+/** A turn, between two looks at the ring of records, is so much of the last step, and at least so long: what steps can be late for a transfer. Chosen. */
+const STEP_SHARE = 0.01;
+const LEAST_TURN_MS = 0.1;
 
 /** The states that the forward worker has, by slot. */
 export interface StateHolder {
@@ -31,11 +32,11 @@ export class DiskPump {
     return this.incoming?.byteLength ?? 0;
   }
 
-  /** Does a bounded part of what there is to do. Returns whether it did anything. */
-  turn(): boolean {
+  /** Does a bounded part of what there is to do. `stepMs`: of the last step. Returns whether it did anything. */
+  turn(stepMs: number): boolean {
     const { link } = this;
     const { state } = link;
-    if (state === LINK_STATE.accepted) return this.moveChunks();
+    if (state === LINK_STATE.accepted) return this.moveChunks(Math.max(stepMs * STEP_SHARE, LEAST_TURN_MS));
     if (state === LINK_STATE.offered) this.answer();
     else if (state === LINK_STATE.committed || state === LINK_STATE.aborted) this.conclude(state);
     else {
@@ -89,11 +90,15 @@ export class DiskPump {
     }
   }
 
-  private moveChunks(): boolean {
-    let moved = 0;
-    while (moved < TURN_CHUNKS && (this.outgoing ? this.fill(this.outgoing) : this.drain())) moved++;
-    if (moved > 0) this.diskBell.ring();
-    return moved > 0;
+  private moveChunks(turnMs: number): boolean {
+    const endMs = performance.now() + turnMs;
+    let hasMoved = false;
+    while (this.outgoing ? this.fill(this.outgoing) : this.drain()) {
+      hasMoved = true;
+      if (performance.now() >= endMs) break;
+    }
+    if (hasMoved) this.diskBell.ring();
+    return hasMoved;
   }
 
   private fill(state: Uint8Array): boolean {

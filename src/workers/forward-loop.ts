@@ -63,6 +63,7 @@ export class ForwardLoop {
   private readonly prefixes: PrefixStore;
   private epoch: number;
   private lastStepEndMs = 0;
+  private lastStepMs = 0;
   private hadLiveSequences = false;
 
   constructor(
@@ -121,7 +122,7 @@ export class ForwardLoop {
 
   /** Bytes on their way to or from the disk: a part of them between two records, so that no step waits for it. */
   private turnPump(): boolean {
-    if (!this.prefixes.turnPump()) return false;
+    if (!this.prefixes.turnPump(this.lastStepMs)) return false;
     this.gauges.set({ hostPrefixBytes: this.prefixes.bytes });
     return true;
   }
@@ -154,7 +155,8 @@ export class ForwardLoop {
     this.batches.release();
     this.gauges.step(this.output, gapMicros, startMs, this.lastStepEndMs);
     this.gauges.refresh(this.engine, this.lastStepEndMs);
-    this.yieldCores(this.lastStepEndMs - startMs);
+    this.lastStepMs = this.lastStepEndMs - startMs;
+    this.yieldCores(this.lastStepMs);
     if (failure) this.rebuildContext(failure);
     return true;
   }

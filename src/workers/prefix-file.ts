@@ -88,6 +88,7 @@ export class PrefixFileWriter {
   private readonly file: number;
   private readonly partial: string;
   private sum: number;
+  private isClosed = false;
 
   /** Readable by this user alone: tokens are somebody's words. @throws Error of the file system. */
   constructor(
@@ -111,18 +112,25 @@ export class PrefixFileWriter {
     const sum = Buffer.alloc(SUM_BYTES);
     sum.writeUInt32LE(this.sum);
     this.writeAll(sum);
-    closeSync(this.file);
+    this.close();
     renameSync(this.partial, this.path);
   }
 
   /** Nothing stays. */
   abort(): void {
     try {
-      closeSync(this.file);
+      this.close();
+      rmSync(this.partial, { force: true });
     } catch {
-      // Closed already, or the disk is gone: the file is what matters.
+      // The disk is gone. What is left of the file is removed at the next start.
     }
-    rmSync(this.partial, { force: true });
+  }
+
+  /** Once: its number may be another file's by the second time. */
+  private close(): void {
+    if (this.isClosed) return;
+    this.isClosed = true;
+    closeSync(this.file);
   }
 
   private writeAll(bytes: Uint8Array): void {

@@ -1,13 +1,11 @@
 import { closeSync, openSync, readdirSync, rmSync, statSync, utimesSync } from 'node:fs';
 import path from 'node:path';
-import type { DiskPrefix } from '../shared/disk-messages.js';
+import { DISK_PREFIXES_MAX, type DiskPrefix } from '../shared/disk-messages.js';
 import { chooseEvictions, type IdlePrefix } from '../shared/memory/eviction-order.js';
 import { BadFile, readHead } from './prefix-file.js';
 
 /** Names of ours; nothing else in the folder is looked at. */
 const NAME = /^(\d{1,15})\.plimsoll-prefix(\.partial)?$/;
-/** Prefixes at most: each is looked at for each request that is admitted. Chosen: as in host memory, twice. */
-export const DISK_PREFIXES_MAX = 512;
 
 export interface FolderProblem {
   name: string;

@@ -32,9 +32,9 @@ export class PrefixStore {
     return this.held + (this.pump?.incomingBytes ?? 0);
   }
 
-  /** Moves some bytes to or from the disk worker. Returns whether there were any. */
-  turnPump(): boolean {
-    return this.pump?.turn() ?? false;
+  /** Moves some bytes to or from the disk worker. Returns whether there were any. `stepMs`: of the last step. */
+  turnPump(stepMs: number): boolean {
+    return this.pump?.turn(stepMs) ?? false;
   }
 
   /** Numbers of what is there. */

@@ -50,6 +50,14 @@ t.test('a wait can be cancelled', async (t) => {
   await first.release();
 });
 
+t.test('a lock that an earlier process of the same number left, as in a container, is taken over', async (t) => {
+  const file = path(t);
+  writeFileSync(`${file}.lock`, JSON.stringify({ pid: process.pid, host: hostname(), nonce: 1 }));
+  const lock = await lockFile(file);
+  await lock.release();
+  t.strictSame(readdirSync(t.testdirName), []);
+});
+
 t.test('the lock of a process that died is taken over', async (t) => {
   const file = path(t);
   writeFileSync(`${file}.lock`, JSON.stringify({ pid: await deadPid(), host: hostname(), nonce: 1 }));

@@ -15,6 +15,9 @@ const POLL_MS = 250;
 /** Chosen: a steal is two file operations. */
 const STEAL_POLL_MS = 10;
 
+/** Texts of the locks of this process: one with its number that is not among them is of an earlier process of that number, as in a container. */
+const ours = new Set<string>();
+
 export interface FileLock {
   release(): Promise<void>;
 }
@@ -28,7 +31,8 @@ export async function lockFile(path: string, signal?: AbortSignal, onWait?: (pid
   let told = false;
   for (;;) {
     throwIfCancelled(signal);
-    if (await tryCreate(lockPath)) return hold(lockPath);
+    const text = await tryCreate(lockPath);
+    if (text !== null) return hold(lockPath, text);
     const holder = await readHolder(lockPath);
     if (holder === null) continue;
     if (holder.isStale) {
@@ -41,19 +45,22 @@ export async function lockFile(path: string, signal?: AbortSignal, onWait?: (pid
   }
 }
 
-async function tryCreate(lockPath: string): Promise<boolean> {
+/** The text of the lock; null: there is one already. */
+async function tryCreate(lockPath: string): Promise<string | null> {
+  const text = JSON.stringify({ pid: process.pid, host: hostname(), nonce: Math.random() });
   try {
     const file = await open(lockPath, 'wx');
-    await file.writeFile(JSON.stringify({ pid: process.pid, host: hostname(), nonce: Math.random() }));
+    ours.add(text);
+    await file.writeFile(text);
     await file.close();
-    return true;
+    return text;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return null;
     throw error;
   }
 }
 
-function hold(lockPath: string): FileLock {
+function hold(lockPath: string, text: string): FileLock {
   const timer = setInterval(() => {
     const now = new Date();
     utimes(lockPath, now, now).catch(() => {});
@@ -63,6 +70,7 @@ function hold(lockPath: string): FileLock {
     async release() {
       clearInterval(timer);
       await rm(lockPath, { force: true });
+      ours.delete(text);
     },
   };
 }
@@ -81,7 +89,7 @@ async function readHolder(lockPath: string): Promise<Holder | null> {
     const holder = parseHolder(text);
     // One that cannot be read is being written this moment, unless it stays so.
     if (holder === null) return { text, pid: 0, isStale: isOld };
-    return { text, pid: holder.pid, isStale: isOld || (holder.host === hostname() && !isAlive(holder.pid)) };
+    return { text, pid: holder.pid, isStale: isOld || (holder.host === hostname() && !isAlive(holder.pid, text)) };
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw error;
@@ -96,7 +104,8 @@ function parseHolder(text: string): { pid: number; host: string } | null {
   }
 }
 
-function isAlive(pid: number): boolean {
+function isAlive(pid: number, text: string): boolean {
+  if (pid === process.pid) return ours.has(text);
   try {
     process.kill(pid, 0);
     return true;
@@ -112,7 +121,8 @@ function isAlive(pid: number): boolean {
  */
 async function steal(lockPath: string, judged: string): Promise<void> {
   const guard = `${lockPath}.steal`;
-  if (!(await tryCreate(guard))) {
+  const text = await tryCreate(guard);
+  if (text === null) {
     await removeIfOld(guard);
     await sleep(STEAL_POLL_MS);
     return;
@@ -121,6 +131,7 @@ async function steal(lockPath: string, judged: string): Promise<void> {
     if ((await textOf(lockPath)) === judged) await rm(lockPath, { force: true });
   } finally {
     await rm(guard, { force: true });
+    ours.delete(text);
   }
 }
 

@@ -1,4 +1,10 @@
-import { type DiskCommand, type DiskEvent, type DiskPrefix, FILE_NOTES_BYTES_MAX } from '../disk-messages.js';
+import {
+  DISK_PREFIXES_MAX,
+  type DiskCommand,
+  type DiskEvent,
+  type DiskPrefix,
+  FILE_NOTES_BYTES_MAX,
+} from '../disk-messages.js';
 import { chooseEvictions, type IdlePrefix, prefixValue } from '../memory/eviction-order.js';
 import type { SchedulerCounters } from './counters.js';
 import { type HostTier, type SavedPrefix, TIER_MIN_TOKENS } from './host-tier.js';
@@ -10,11 +16,14 @@ const ASSUMED_READ_BYTES_PER_MICRO = 2_000;
 const NEWEST_WEIGHT = 0.2;
 /** Reads that are ordered at once. Chosen: one runs, and who is behind three others is computed as soon. */
 const READS_MAX = 4;
-/** Prefixes at most. Chosen: each is looked at for each request that is admitted. */
-export const DISK_PREFIXES_MAX = 512;
-/** A request waits for this many times what its read should take, and a little longer. Chosen: then something is the matter with the disk. */
+/** A request waits for this many times what its read should take, or as long as it would be computed: a disk that is slow for once costs no more than
+ *  twice the time. And a little longer. Chosen. */
 const WAIT_FACTOR = 3;
 const WAIT_MORE_MS = 250;
+/** Where it is not known how long it would be computed. Chosen: a first read, from a disk that sleeps. */
+const WAIT_UNMEASURED_MS = 2_000;
+/** Chosen: then something is the matter with the disk. */
+const WAIT_MAX_MS = 10_000;
 /** One that was just read is not read again: what was not taken then will not be taken now. Chosen. */
 const REREAD_MS = 5_000;
 /** A budget follows a reading within this. Derived: the longest interval of live-memory.ts, and a wake-up. */
@@ -134,13 +143,14 @@ export class DiskTier {
     if (!this.host.isWorthCopying(gained, length, 1, micros)) return false;
     const slot = this.host.expect(entry.tokens, cacheSalt, entry.stateBytes, entry.hits, nowMs);
     if (slot === 0) return this.awaitsRoom(entry, gained, micros, nowMs);
-    this.reads.set(entry.id, {
-      slot,
-      isCancelled: false,
-      waitUntilMs: nowMs + (WAIT_FACTOR * micros) / 1000 + WAIT_MORE_MS,
-    });
+    this.reads.set(entry.id, { slot, isCancelled: false, waitUntilMs: nowMs + this.waitMs(gained, micros) });
     this.commands.push({ type: 'read', id: entry.id, slot });
     return true;
+  }
+
+  private waitMs(gained: number, readMicros: number): number {
+    const computeMs = this.host.isMeasured ? (gained * this.host.promptTokenMicros) / 1000 : WAIT_UNMEASURED_MS;
+    return Math.min(Math.max((WAIT_FACTOR * readMicros) / 1000, computeMs) + WAIT_MORE_MS, WAIT_MAX_MS);
   }
 
   /** After a context has moved host memory takes nothing for a moment: what takes much longer to compute waits for that, once. */
