@@ -17,7 +17,10 @@ const REMEDY = 'name another folder, or leave --prefix-dir out';
 export async function checkPrefixDir(folder: string): Promise<void> {
   try {
     // Prompts are somebody's words: of this user alone.
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    // Not recursively: that never ends in a file system such as /proc, where nothing can be made.
+    await mkdir(folder, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error;
+    });
     await access(folder, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (error) {
     throw new StartError('prefix_dir', `--prefix-dir ${folder} cannot be used: ${reasonOf(error)}; ${REMEDY}`);
@@ -28,6 +31,7 @@ function reasonOf(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === 'EACCES' || code === 'EPERM') return 'this user may not write there';
   if (code === 'EEXIST' || code === 'ENOTDIR') return 'it is a file, or lies in one';
+  if (code === 'ENOENT') return 'the folder that it should lie in does not exist';
   if (code === 'EROFS') return 'its file system is read-only';
   return message;
 }
