@@ -5,9 +5,8 @@
     'engine_headers%': '<!(node -p "process.env.PLIMSOLL_ENGINE_HEADERS || require(\'path\').resolve(\'..\', \'.cache\', \'engine-headers\')")',
     # Empty, or e.g. "address,undefined" for a sanitizer build: node-gyp rebuild -- -Dsanitize=address
     'sanitize%': '',
-    # 1: also the engine's CPU backend with 16-bit arithmetic, from its own source (scripts/cpu-backend.mjs says when).
-    'cpu_fp16%': 0,
-    'cpu_fp16_flags%': '',
+    # Compiler flags: also the engine's CPU backend, from its own source (scripts/cpu-backend.mjs says when).
+    'cpu_backend_flags%': '',
   },
   'target_defaults': {
     'include_dirs': ['<!(node -p "require(\'node-addon-api\').include_dir")'],
@@ -93,49 +92,23 @@
     },
   ],
   'conditions': [
-    ['cpu_fp16==1', {
-      'targets': [{
-        # The npm package has no variant with 16-bit arithmetic, which takes two thirds of the time for a decode with long heads
-        # (docs/benchmarks.md). The instructions are named, not the machine's own: src/shared/cpu-backend.ts asks for each of them
-        # before it opens the file, which may have been copied elsewhere.
-        'target_name': 'ggml_cpu_fp16',
-        'type': 'shared_library',
-        'product_name': 'ggml-cpu-fp16',
-        # Sources must lie below this folder: scripts/build.mjs links the engine's here.
-        'variables': { 'ggml': 'build/engine-source/ggml/src/ggml-cpu' },
-        'sources': [
-          'src/cpu-fp16.c',
-          '<(ggml)/amx/amx.cpp',
-          '<(ggml)/amx/mmq.cpp',
-          '<(ggml)/arch/x86/quants.c',
-          '<(ggml)/arch/x86/repack.cpp',
-          '<(ggml)/binary-ops.cpp',
-          'src/cpu-fp16-backend.cc',
-          '<(ggml)/hbm.cpp',
-          '<(ggml)/iqp.cpp',
-          '<(ggml)/llamafile/sgemm.cpp',
-          '<(ggml)/ops.cpp',
-          '<(ggml)/quants.c',
-          '<(ggml)/repack.cpp',
-          '<(ggml)/traits.cpp',
-          '<(ggml)/unary-ops.cpp',
-          '<(ggml)/vec.cpp',
-        ],
-        'include_dirs': ['<(engine_headers)/ggml/include', '<(engine_headers)/ggml/src', '<(ggml)'],
-        'defines': [
-          '_GNU_SOURCE',
-          'NDEBUG',
-          'GGML_BACKEND_DL',
-          'GGML_BACKEND_BUILD',
-          'GGML_BACKEND_SHARED',
-          'GGML_SHARED',
-          'GGML_USE_CPU_REPACK',
-          'GGML_USE_LLAMAFILE',
-        ],
-        'cflags!': ['-Wall', '-Wextra', '-fno-omit-frame-pointer', '-fno-strict-aliasing'],
-        'cflags': ['-w', '-O3', '<!@(echo <(cpu_fp16_flags))'],
-        'libraries': ['-lm', '-lpthread'],
-      }],
+    ['cpu_backend_flags!=""', {
+      # What the npm package has no variant for (docs/benchmarks.md). The instructions are named, not the machine's own:
+      # src/shared/cpu-backend.ts asks for each of them before it opens a file, which may have been copied elsewhere.
+      'targets': [
+        {
+          'target_name': 'ggml_cpu_tuned',
+          'product_name': 'ggml-cpu-tuned',
+          'includes': ['cpu-backend.gypi'],
+          'cflags': ['<!@(echo <(cpu_backend_flags))', '-mno-avx512fp16'],
+        },
+        {
+          'target_name': 'ggml_cpu_fp16',
+          'product_name': 'ggml-cpu-fp16',
+          'includes': ['cpu-backend.gypi'],
+          'cflags': ['<!@(echo <(cpu_backend_flags))'],
+        },
+      ],
     }],
   ],
 }

@@ -38,7 +38,8 @@ async function buildAddon(sanitize) {
   const hash = contentHash(
     [
       'addon/binding.gyp',
-      'addon/cpu-fp16.json',
+      'addon/cpu-backend.gypi',
+      'addon/cpu-backend.json',
       'addon/src',
       'node_modules/node-addon-api/package.json',
       'node_modules/node-gyp/package.json',

@@ -157,7 +157,7 @@ export function loadNativeAddon(): LoadedAddon {
 export function openBackends(headLengths: readonly number[] | null): LoadedAddon {
   const { addon, engine } = loadNativeAddon();
   const question = { engine, addonFolder: addonFolder(), headLengths, instructions: processorInstructions() };
-  const cpuBackend = headLengths === null ? null : cpuBackendFor(question);
+  const cpuBackend = cpuBackendFor(question);
   engineCall(() => addon.backendInit(cpuBackend ?? engine.backendPath));
   return loadNativeAddon();
 }

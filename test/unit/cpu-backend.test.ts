@@ -10,9 +10,10 @@ const addonFolder = join(root, 'addon/build/Release');
 const packageFolder = join(root, 'package');
 mkdirSync(addonFolder, { recursive: true });
 mkdirSync(packageFolder);
-writeFileSync(join(root, 'addon/cpu-fp16.json'), '{"avx512f":"-mavx512f","avx512_fp16":"-mavx512fp16"}');
-const library = join(addonFolder, 'ggml-cpu-fp16.so');
-writeFileSync(library, '');
+writeFileSync(join(root, 'addon/cpu-backend.json'), '{"avx512f":"-mavx512f","avx512_fp16":"-mavx512fp16"}');
+const fp16 = join(addonFolder, 'ggml-cpu-fp16.so');
+const tuned = join(addonFolder, 'ggml-cpu-tuned.so');
+for (const library of [fp16, tuned]) writeFileSync(library, '');
 for (const name of ['libggml-base.so', 'libggml-cpu-x64.so', 'libggml-cpu-zen4.so'])
   writeFileSync(join(packageFolder, name), '');
 
@@ -21,13 +22,13 @@ const instructions = new Set(['fpu', 'avx512f', 'avx512_fp16']);
 const question = { engine, addonFolder, headLengths: [128, 128], instructions };
 
 t.test('heads that fill the backend’s steps are computed with 16-bit arithmetic', async (t) => {
-  t.equal(cpuBackendFor(question), library);
-  t.equal(cpuBackendFor({ ...question, headLengths: [256, 128] }), library);
+  t.equal(cpuBackendFor(question), fp16);
+  t.equal(cpuBackendFor({ ...question, headLengths: [256, 128] }), fp16);
 });
 
-t.test('others are computed by the engine’s own choice', async (t) => {
+t.test('others are computed in 32 bits', async (t) => {
   for (const headLengths of [[64, 64], [192, 128], [128, 64], [0, 0], null])
-    t.equal(cpuBackendFor({ ...question, headLengths }), null, JSON.stringify(headLengths));
+    t.equal(cpuBackendFor({ ...question, headLengths }), tuned, JSON.stringify(headLengths));
 });
 
 t.test('a processor without one of its instructions, or with something better, does not get it', async (t) => {
@@ -44,6 +45,6 @@ t.test('an engine that brings backends of another kind, or has its own linked in
 
 t.test('a build without it', async (t) => {
   rmSync(join(packageFolder, 'libggml-cuda.so'), { force: true });
-  rmSync(library);
+  for (const library of [fp16, tuned]) rmSync(library);
   t.equal(cpuBackendFor(question), null);
 });

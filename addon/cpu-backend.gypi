@@ -1,0 +1,38 @@
+{
+  # The engine's CPU backend from its own source, as one library. Included by each target, which names it and says for which instructions.
+  'type': 'shared_library',
+  # Sources must lie below this folder: scripts/build.mjs links the engine's here.
+  'variables': { 'ggml': 'build/engine-source/ggml/src/ggml-cpu' },
+  'sources': [
+    '<(ggml)/amx/amx.cpp',
+    '<(ggml)/amx/mmq.cpp',
+    '<(ggml)/arch/x86/quants.c',
+    '<(ggml)/arch/x86/repack.cpp',
+    '<(ggml)/binary-ops.cpp',
+    '<(ggml)/hbm.cpp',
+    '<(ggml)/iqp.cpp',
+    '<(ggml)/llamafile/sgemm.cpp',
+    '<(ggml)/ops.cpp',
+    '<(ggml)/quants.c',
+    '<(ggml)/repack.cpp',
+    '<(ggml)/traits.cpp',
+    '<(ggml)/unary-ops.cpp',
+    '<(ggml)/vec.cpp',
+    'src/cpu-backend.c',
+    'src/cpu-backend-registry.cc',
+  ],
+  'include_dirs': ['<(engine_headers)/ggml/include', '<(engine_headers)/ggml/src', '<(ggml)'],
+  'defines': [
+    '_GNU_SOURCE',
+    'NDEBUG',
+    'GGML_BACKEND_DL',
+    'GGML_BACKEND_BUILD',
+    'GGML_BACKEND_SHARED',
+    'GGML_SHARED',
+    'GGML_USE_CPU_REPACK',
+    'GGML_USE_LLAMAFILE',
+  ],
+  'cflags!': ['-Wall', '-Wextra', '-fno-omit-frame-pointer', '-fno-strict-aliasing'],
+  'cflags': ['-w', '-O3'],
+  'libraries': ['-lm', '-lpthread'],
+}
