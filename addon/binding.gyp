@@ -75,6 +75,7 @@
         'src/state-memory.cc',
         'src/step-batch.cc',
         'src/step.cc',
+        'src/stream-state.cc',
         'src/vocabulary.cc',
       ],
       'include_dirs': [

@@ -59,6 +59,9 @@ public:
   // decodes.
   void UseThreads(int threads, bool decodes_only);
 
+  // Caches that the engine keeps apart: one for all, or one for each sequence.
+  uint32_t StreamCount() const { return spec.is_shared ? 1 : static_cast<uint32_t>(spec.sequences); }
+
   const std::shared_ptr<LoadedModel> loaded;
   const ContextSpec spec;
   llama_context* const engine;

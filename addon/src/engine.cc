@@ -2,6 +2,7 @@
 
 #include "addon-data.h"
 #include "errors.h"
+#include "stream-state.h"
 
 #include <algorithm>
 #include <chrono>
@@ -269,13 +270,17 @@ Napi::Value Engine::SaveSequence(const Napi::CallbackInfo& info) {
     Context& context = NeedContext();
     int sequence = NeedSavable(context, info[0]);
     size_t bytes = llama_state_seq_get_size(context.engine, sequence);
-    Napi::Uint8Array state = states_->Allocate(env, bytes);
+    size_t tail = loaded_->can_trim ? kStateTailBytes : 0;
+    Napi::Uint8Array state = states_->Allocate(env, bytes + tail);
     size_t written = llama_state_seq_get_data(context.engine, state.Data(), bytes, sequence);
     if (written != bytes) {
       states_->Release(state);
       throw AddonError("failed", "the engine could not save the sequence");
     }
-    return state;
+    if (!loaded_->can_trim)
+      return state;
+    StatePart part = AsOneStream(state.Data(), bytes);
+    return Napi::Uint8Array::New(env, part.bytes, state.ArrayBuffer(), part.offset);
   });
 }
 
@@ -289,7 +294,12 @@ Napi::Value Engine::RestoreSequence(const Napi::CallbackInfo& info) {
     }
     NeedRestorable(context, index);
     Napi::Uint8Array state = info[1].As<Napi::Uint8Array>();
+    bool has_streams = loaded_->can_trim && state.ElementLength() > kStateHeaderBytes + kStateTailBytes;
+    if (has_streams)
+      SetStreams(state.Data(), context.StreamCount());
     bool restored = llama_state_seq_set_data(context.engine, state.Data(), state.ElementLength(), index) > 0;
+    if (has_streams)
+      SetStreams(state.Data(), 1);
     return Restored(env, context, index, restored);
   });
 }
@@ -317,7 +327,9 @@ Napi::Value Engine::ReadSequence(const Napi::CallbackInfo& info) {
     // The file has room for the tokens, which the scheduler knows better. Without a place for them nothing else would be read.
     llama_token token = 0;
     size_t count = 0;
-    bool restored = llama_state_seq_load_file(context.engine, path.c_str(), index, &token, 0, &count) > 0;
+    bool suits = !loaded_->can_trim || SetFileStreams(path.c_str(), context.StreamCount());
+    bool restored =
+        suits && llama_state_seq_load_file(context.engine, path.c_str(), index, &token, 0, &count) > 0;
     return Restored(env, context, index, restored);
   });
 }

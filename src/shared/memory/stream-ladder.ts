@@ -23,13 +23,14 @@ export function streamLadder(
   const most = streamsIn(top.cells, runningCap);
   const cells = padDown(top.cells / most);
   const shapes: Array<{ pool: ContextRung; sequences: number; cells: number }> = [];
-  for (const pool of pools)
-    shapes.push({ pool, sequences: Math.min(Math.max(Math.floor(pool.cells / cells), 1), most), cells });
+  // A pool that is smaller than one stream would be left at the first request.
+  for (const pool of pools.filter((pool) => pool.cells >= cells))
+    shapes.push({ pool, sequences: Math.min(Math.floor(pool.cells / cells), most), cells });
   for (let sequences = most >> 1; sequences >= 1; sequences >>= 1)
     shapes.push({ pool: top, sequences, cells: padDown(top.cells / sequences) });
   const rungs: ContextRung[] = [];
   for (const { pool, sequences, cells } of shapes) {
-    const rung = withinPool(pool, sequences, Math.min(cells, pool.cells), costModel, memory);
+    const rung = withinPool(pool, sequences, cells, costModel, memory);
     const last = rungs[rungs.length - 1];
     const isNew = last === undefined || rung.spec.sequences !== last.spec.sequences || rung.cells !== last.cells;
     if (isNew) rungs.push(rung);

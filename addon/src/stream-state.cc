@@ -1,0 +1,67 @@
+#include "stream-state.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace plimsoll {
+namespace {
+
+constexpr size_t kWord = sizeof(uint32_t);
+
+// Streams without cells before the first one that has some; 0 where none has any.
+uint32_t EmptyStreamsBefore(const uint32_t* words, size_t count) {
+  uint32_t streams = words[0];
+  for (uint32_t stream = 0; stream < streams && 1 + stream < count; stream++)
+    if (words[1 + stream] != 0)
+      return stream;
+  return 0;
+}
+
+// Closes a file that may not have been opened.
+struct File {
+  explicit File(const char* path) : descriptor(open(path, O_RDWR | O_CLOEXEC)) {}
+  ~File() {
+    if (descriptor >= 0)
+      close(descriptor);
+  }
+  const int descriptor;
+};
+
+} // namespace
+
+StatePart AsOneStream(uint8_t* state, size_t bytes) {
+  uint32_t words[1 + kStreamsMax] = {};
+  std::memcpy(words, state + kStateHeaderBytes, std::min(bytes - kStateHeaderBytes, sizeof(words)));
+  uint32_t streams = words[0];
+  size_t offset = EmptyStreamsBefore(words, 1 + kStreamsMax) * kWord;
+  std::memmove(state + offset, state, kStateHeaderBytes);
+  SetStreams(state + offset, 1);
+  // The empty streams behind are part of the tail.
+  return {offset, bytes - (streams - 1) * kWord + kStateTailBytes};
+}
+
+void SetStreams(uint8_t* state, uint32_t streams) { std::memcpy(state + kStateHeaderBytes, &streams, kWord); }
+
+bool SetFileStreams(const char* path, uint32_t streams) {
+  File file(path);
+  uint32_t words[1 + kStreamsMax] = {};
+  constexpr off_t at = kStateFileHeaderBytes;
+  if (file.descriptor < 0 || pread(file.descriptor, words, sizeof(words), at) < static_cast<ssize_t>(2 * kWord))
+    return false;
+  if (words[0] == streams)
+    return true;
+  // Streams before its own cannot be taken away from a file.
+  if (words[0] > kStreamsMax || EmptyStreamsBefore(words, 1 + kStreamsMax) >= streams)
+    return false;
+  struct stat status;
+  if (fstat(file.descriptor, &status) != 0)
+    return false;
+  off_t more = streams > words[0] ? static_cast<off_t>((streams - words[0]) * kWord) : 0;
+  return ftruncate(file.descriptor, status.st_size + more) == 0 && pwrite(file.descriptor, &streams, kWord, at) == kWord;
+}
+
+} // namespace plimsoll
