@@ -34,7 +34,8 @@ await runSteps(async () => {
 });
 
 async function buildAddon(sanitize) {
-  const cpuBackend = cpuBackendDefinitions();
+  // The engine is not ours to sanitize.
+  const cpuBackend = sanitize ? [] : cpuBackendDefinitions();
   const hash = contentHash(
     [
       'addon/binding.gyp',
