@@ -1,4 +1,5 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { comparisonPicture } from './comparison-picture.js';
 import type { Conditions } from './machine.js';
@@ -28,7 +29,9 @@ export function publish(result: BenchResult, { isStored = true } = {}): void {
   process.stdout.write(`\n${section(result, null)}\n`);
   if (!isStored) return;
   mkdirSync(RESULTS_FOLDER, { recursive: true });
-  writeFileSync(path.join(RESULTS_FOLDER, `${result.name}.json`), `${JSON.stringify(result, null, 2)}\n`);
+  // What a server said may name files of the one who measured.
+  const text = JSON.stringify(result, null, 2).replaceAll(os.homedir(), '~').replaceAll(process.cwd(), '.');
+  writeFileSync(path.join(RESULTS_FOLDER, `${result.name}.json`), `${text}\n`);
   writePage();
 }
 
