@@ -8,9 +8,10 @@ const NEWEST_WEIGHT = 0.2;
 /** Below this a chunk wastes the matrix kernels, and a CPU's attention tiles. Measured: 15 % of the speed on 2 CPU cores are lost at 64 tokens,
  *  5 % at 128. */
 export const CHUNK_FLOOR_TOKENS = 64;
-/** Where even that is too much for the target, which is then missed whatever is done, prompts go on at nearly full speed. Chosen: the answers
- *  beside them wait for less than twice as long. */
-const MISSED_TARGET_TOKENS = 2 * CHUNK_FLOOR_TOKENS;
+/** Where even that is too much for the target, which is then missed whatever is done, prompts go on at nearly full speed, as far as the answers
+ *  beside them wait no longer than twice the target. Chosen. */
+const MISSED_CHUNK_TOKENS = 2 * CHUNK_FLOOR_TOKENS;
+const MISSED_TARGETS = 2;
 
 export class StepTimes {
   /** Microseconds of a step with decodes alone; 0: not measured yet. */
@@ -41,8 +42,11 @@ export class StepTimes {
   /** Prompt tokens that fit into `targetMicros` beside `decodes`, at most `plannedTokens`; where not even a useful chunk fits, a better one. */
   chunkTokens(decodes: number, plannedTokens: number, targetMicros: number): number {
     if (decodes === 0 || this.promptTokenMicros === 0) return plannedTokens;
-    const budget = Math.floor((targetMicros - this.decodeMicros) / this.promptTokenMicros);
-    return Math.min(plannedTokens, budget < CHUNK_FLOOR_TOKENS ? MISSED_TARGET_TOKENS : budget);
+    const within = (micros: number) => Math.floor((micros - this.decodeMicros) / this.promptTokenMicros);
+    const budget = within(targetMicros);
+    if (budget >= CHUNK_FLOOR_TOKENS) return Math.min(plannedTokens, budget);
+    const missed = Math.min(MISSED_CHUNK_TOKENS, within(MISSED_TARGETS * targetMicros));
+    return Math.min(plannedTokens, Math.max(CHUNK_FLOOR_TOKENS, missed));
   }
 }
 
