@@ -71,7 +71,7 @@ export function startForward(
     return null;
   }
   const pools = contextLadder(plan, costs, memory, data.fixedContext);
-  const ladder = plan.asStreams && !data.fixedContext ? streamLadder(pools, plan.runningCap, costs, memory) : pools;
+  const ladder = plan.asStreams && !data.fixedContext ? streamLadder(pools, plan, costs, memory) : pools;
   const stateSize = stateSizeOf(plan, costs, model.canTrim);
   const planMs = performance.now() - planStartMs;
   gauges.isShared = ladder[0].spec.layout === 'shared';

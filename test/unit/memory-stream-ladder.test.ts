@@ -36,7 +36,7 @@ function shapes(pools: number[], bufferBytes = 0, cap = 8): string[] {
   const model = costs(bufferBytes);
   const ladder = streamLadder(
     pools.map((cells) => pool(cells, model)),
-    cap,
+    { runningCap: cap, contextTokens: 4096 },
     model,
     'host',
   );
@@ -58,10 +58,17 @@ t.test('no more streams than requests may run, which are longer then', async (t)
 
 t.test('none takes more than the pool whose memory it has', async (t) => {
   const model = costs(100 * KIB);
-  const ladder = streamLadder([pool(10240, model)], 8, model, 'host');
+  const ladder = streamLadder([pool(10240, model)], { runningCap: 8, contextTokens: 8192 }, model, 'host');
   for (const rung of ladder) t.ok(rung.bytes <= 10240 * KIB, `${rung.spec.sequences} x ${rung.cells}`);
   t.same(
     ladder.map(({ spec, cells }) => `${spec.sequences} x ${cells}`),
     ['5 x 1792', '2 x 4864', '1 x 9984'],
   );
+});
+
+t.test('a pool whose longest request no stream of its bytes would hold stays a pool', async (t) => {
+  const model = costs(600 * KIB);
+  const pools = [pool(10240, model)];
+  t.equal(streamLadder(pools, { runningCap: 8, contextTokens: 10240 }, model, 'host'), pools);
+  t.not(streamLadder(pools, { runningCap: 8, contextTokens: 8192 }, model, 'host'), pools);
 });
