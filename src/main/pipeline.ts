@@ -155,6 +155,7 @@ function forwardData(
 export function limitsOf(config: Config, ready: ForwardReady): SchedulerLimits {
   const { plan, model, context, ladder, probe, stateSize } = ready;
   const sequencesMax = Math.max(...ladder.map(({ spec }) => spec.sequences));
+  const tileTokens = tileTokensOf(ready.memory, plan.spec);
   return {
     layout: ladder[0].spec.layout,
     sequences: context.sequences,
@@ -174,7 +175,8 @@ export function limitsOf(config: Config, ready: ForwardReady): SchedulerLimits {
     // Main bounds the queue; the scheduler's bound is the second of the pair, with room for preempted requests.
     waitingMax: config.maxQueuedRequests + 2 * plan.runningCap,
     startWords: startWordsMax(plan.contextTokens),
-    tileTokens: tileTokensOf(ready.memory, plan.spec),
+    tileTokens,
+    weightsBytes: tileTokens > 0 ? model.sizeBytes : 0,
     targetItlMicros: config.targetItlMs * 1000,
   };
 }

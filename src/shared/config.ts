@@ -69,7 +69,7 @@ const schema = z.strictObject({
    * Inter-token latency that running requests keep while prompts are computed: sets how much of a prompt a step takes beside them.
    * Chosen: faster than reading, slow enough to prefill.
    */
-  targetItlMs: whole(1, TARGET_ITL_MS_MAX).default(150).describe(`milliseconds from 1 to ${TARGET_ITL_MS_MAX}`),
+  targetItlMs: whole(1, TARGET_ITL_MS_MAX).default(300).describe(`milliseconds from 1 to ${TARGET_ITL_MS_MAX}`),
   /** Requests that may wait for a slot; more get 429. Chosen: minutes of work on any machine this runs on. */
   maxQueuedRequests: whole(0, 65_536).default(512).describe('an integer from 0 to 65536'),
   /** Longest wait for a slot or for memory. Chosen: half of the ten minutes after which the usual clients give up. */

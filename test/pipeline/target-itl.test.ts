@@ -9,5 +9,5 @@ t.test('the target inter-token latency reaches the scheduler, in its unit', asyn
   const targetOf = (targetItlMs?: number) =>
     limitsOf(parseConfig(targetItlMs === undefined ? {} : { targetItlMs }), pipeline.ready).targetItlMicros;
   t.equal(targetOf(20), 20_000);
-  t.equal(targetOf(), 150_000);
+  t.equal(targetOf(), 300_000);
 });

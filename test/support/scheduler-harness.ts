@@ -52,6 +52,7 @@ export const LIMITS: SchedulerLimits = {
   waitingMax: 1000,
   startWords: startWordsMax(512),
   tileTokens: 0,
+  weightsBytes: 0,
   targetItlMicros: 1e9,
 };
 

@@ -29,7 +29,7 @@ t.test('the defaults', async (t) => {
     contextTokens: 'auto',
     maxRunningRequests: 'auto',
     chunkTokens: 'auto',
-    targetItlMs: 150,
+    targetItlMs: 300,
     maxQueuedRequests: 512,
     queueTimeoutMs: 300_000,
     shutdownTimeoutMs: 30_000,

@@ -67,9 +67,7 @@ t.test('the chunk is whole beside nothing, and as large as the latency target al
   t.equal(times.chunkTokens(0, 512, 150_000), 512);
   t.equal(times.chunkTokens(4, 512, 150_000), 140, '(150 − 10) ms at 1 ms a token');
   t.equal(times.chunkTokens(4, 512, 74_000), 64, 'the least that is useful');
-  t.equal(times.chunkTokens(4, 512, 73_000), 128, 'a target that is missed all the same costs the prompts no more');
-  t.equal(times.chunkTokens(4, 512, 55_000), 100, 'as far as it is not missed by more than itself');
-  t.equal(times.chunkTokens(4, 512, 20_000), 64, 'and never below what is useful');
+  t.equal(times.chunkTokens(4, 512, 20_000), 64, 'and never below it');
   t.equal(times.chunkTokens(4, 32, 20_000), 32, 'never above the plan');
 });
 

@@ -39,7 +39,7 @@ export const CELL_PADDING_TOKENS = 256;
  *  one sample interval old; 0.18 GiB of 17.76 (1 %) crashed in the field and 0.33 GiB (1.9 %) held. */
 export const MARGIN_FRACTION = 0.04;
 /** Least margin: readings of small limits jitter by as much. Chosen. */
-export const MIN_MARGIN_BYTES = 24 * MIB;
+export const MIN_MARGIN_BYTES = 20 * MIB;
 /** Most of that share: readings of large machines do not jitter in proportion. Chosen. */
 export const MAX_SHARE_MARGIN_BYTES = 2 * GIB;
 /** Growth of the process beside the engine after the plan was made (JavaScript heaps of three threads, request text, logs) where

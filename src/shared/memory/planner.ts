@@ -1,4 +1,10 @@
-import { CELL_PADDING_TOKENS, LONG_SPAN_TOKENS, PRIVATE_MOST_CPU_BYTES, PRIVATE_SHARE } from './constants.js';
+import {
+  CELL_PADDING_TOKENS,
+  LONG_SPAN_TOKENS,
+  PRIVATE_MOST_CPU_BYTES,
+  PRIVATE_SHARE,
+  TYPICAL_SPAN_TOKENS,
+} from './constants.js';
 import type { CostModel } from './cost-model.js';
 import { type Draft, isShort } from './draft.js';
 import { draftPrivate } from './draft-private.js';
@@ -68,16 +74,22 @@ function draftPlan(problem: PlanProblem): Draft {
   return settled;
 }
 
-/** A CPU is the faster with them, a GPU with a pool; models with a state beside their cells are not moved between shapes. */
-function suitsStreams({ flags, machine, model }: PlanProblem, { cells, runningCap }: Draft): boolean {
+/**
+ * A CPU is the faster with them, a GPU with a pool; models with a state beside their cells are not moved between shapes. Where there is room
+ * for one stream only, requests take turns: that costs nothing where decodes gain little by being computed together (answers-first.ts).
+ */
+function suitsStreams({ flags, machine, model }: PlanProblem, draft: Draft): boolean {
   const canAttend = flags.flashAttention !== 'off' && machine.memory === 'host';
-  return flags.layout === 'auto' && canAttend && model.canTrim !== false && streamsIn(cells, runningCap) > 1;
+  if (flags.layout !== 'auto' || !canAttend || model.canTrim === false) return false;
+  const spanBytes = (draft.residentKvBytes / draft.cells) * TYPICAL_SPAN_TOKENS;
+  return streamsIn(draft.cells, draft.runningCap) > 1 || spanBytes >= model.weightsBytes;
 }
 
 function layoutSentence({ flags }: PlanProblem, { cells, runningCap, asStreams }: Draft): string {
   if (flags.layout !== 'auto') return 'shared pool, as asked for';
   if (!asStreams) return 'shared pool: full private spans are too long or take too much of what is free';
   const count = streamsIn(cells, runningCap);
+  if (count === 1) return 'one private stream from the memory of the pool: requests take turns, and lose nothing by it';
   return `${count} private streams from the memory of one pool, fewer and longer ones when a request asks for it`;
 }
 

@@ -8,10 +8,6 @@ const NEWEST_WEIGHT = 0.2;
 /** Below this a chunk wastes the matrix kernels, and a CPU's attention tiles. Measured: 15 % of the speed on 2 CPU cores are lost at 64 tokens,
  *  5 % at 128. */
 export const CHUNK_FLOOR_TOKENS = 64;
-/** Where even that is too much for the target, which is then missed whatever is done, prompts go on at nearly full speed, as far as the answers
- *  beside them wait no longer than twice the target. Chosen. */
-const MISSED_CHUNK_TOKENS = 2 * CHUNK_FLOOR_TOKENS;
-const MISSED_TARGETS = 2;
 
 export class StepTimes {
   /** Microseconds of a step with decodes alone; 0: not measured yet. */
@@ -39,14 +35,11 @@ export class StepTimes {
     return (decodes > 0 ? this.decodeMicros : 0) + promptTokens * this.promptTokenMicros;
   }
 
-  /** Prompt tokens that fit into `targetMicros` beside `decodes`, at most `plannedTokens`; where not even a useful chunk fits, a better one. */
+  /** Prompt tokens that fit into `targetMicros` beside `decodes`, at most `plannedTokens`, and no fewer than are useful. */
   chunkTokens(decodes: number, plannedTokens: number, targetMicros: number): number {
     if (decodes === 0 || this.promptTokenMicros === 0) return plannedTokens;
-    const within = (micros: number) => Math.floor((micros - this.decodeMicros) / this.promptTokenMicros);
-    const budget = within(targetMicros);
-    if (budget >= CHUNK_FLOOR_TOKENS) return Math.min(plannedTokens, budget);
-    const missed = Math.min(MISSED_CHUNK_TOKENS, within(MISSED_TARGETS * targetMicros));
-    return Math.min(plannedTokens, Math.max(CHUNK_FLOOR_TOKENS, missed));
+    const budget = Math.floor((targetMicros - this.decodeMicros) / this.promptTokenMicros);
+    return Math.min(plannedTokens, Math.max(CHUNK_FLOOR_TOKENS, budget));
   }
 }
 

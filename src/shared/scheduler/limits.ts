@@ -36,6 +36,8 @@ export interface SchedulerLimits {
   startWords: number;
   /** Tokens that the device's attention takes at once (attention-tiles.ts); 0: any number is as good. */
   tileTokens: number;
+  /** Weights that a step reads where it computes prompts and decodes one after the other, bytes (answers-first.ts); 0: it computes them together. */
+  weightsBytes: number;
   /** Inter-token latency to keep for running requests while prompts are computed, microseconds. */
   targetItlMicros: number;
 }

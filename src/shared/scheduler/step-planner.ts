@@ -1,5 +1,6 @@
 import { liveChunkTokens } from '../memory/live-chunk.js';
 import { NOTICE_KIND } from '../token-wire.js';
+import { answersEndFirst } from './answers-first.js';
 import { inWholeTiles, withoutFragments } from './attention-tiles.js';
 import { type BatchPlan, type Restore, startWordsOf } from './batch-plan.js';
 import type { StepTimes } from './chunk-policy.js';
@@ -24,6 +25,8 @@ const ADMISSION_SCAN_MAX = 64;
 export class StepPlanner {
   /** Prompt tokens that the last plan allowed. */
   chunkTokens = 0;
+  /** In this step prompts of more than a chunk wait for the answers beside them. */
+  private longWait = false;
   private readonly gate: StandingGate;
 
   constructor(
@@ -105,7 +108,7 @@ export class StepPlanner {
 
   /**
    * Prompts that end within this step first, then new requests, then the long prompts, longest unserved first. New requests leave half
-   * of the budget to long prompts that run already: neither can starve the other.
+   * of the budget to long prompts that run already: neither can starve the other. Long ones wait for answers that had better end first.
    */
   private planPrefills(): void {
     const { limits, plan, book } = this;
@@ -113,11 +116,34 @@ export class StepPlanner {
     const chunk = inWholeTiles(wanted, limits.tileTokens);
     let budget = Math.min(chunk, limits.batchTokens - plan.decodes - plan.draftTokens);
     this.chunkTokens = chunk;
+    this.longWait = this.answersEndFirst();
     const { short, long } = splitPrefills(book.running, chunk);
     for (const request of short) budget -= this.planChunk(request, budget);
-    const keptForLong = long.length > 0 ? budget >> 1 : 0;
+    const keptForLong = long.length > 0 && !this.longWait ? budget >> 1 : 0;
     budget = this.admitWaiting(budget - keptForLong) + keptForLong;
+    if (this.longWait) return;
     for (const request of long) budget -= this.planChunk(request, budget);
+  }
+
+  private answersEndFirst(): boolean {
+    const { limits, plan, times, book } = this;
+    const { cellBytes, weightsBytes } = limits;
+    let cells = 0;
+    let tokensLeft = 0;
+    for (const request of book.running) {
+      if (!request.isDecoding) continue;
+      cells += request.tokenCount;
+      tokensLeft = Math.max(tokensLeft, request.spec.maxTokens - request.plannedOutputs);
+    }
+    const { decodes } = plan;
+    return answersEndFirst({
+      decodes,
+      cells,
+      tokensLeft,
+      decodeMicros: times.decodeMicros,
+      cellBytes,
+      weightsBytes,
+    });
   }
 
   /** Compute memory stands, so a prompt token takes none; a step's prompts are together no longer than the pool. */
@@ -142,7 +168,7 @@ export class StepPlanner {
     if (budget <= 0 || this.book.waiting.length === 0 || this.pool.isSpanShort) return budget;
     for (const request of this.book.waiting.head(ADMISSION_SCAN_MAX)) {
       if (budget <= 0) break;
-      if (this.isBetterWhole(request, budget)) break;
+      if (this.isBetterLater(request, budget)) break;
       const verdict = this.admit(request);
       if (verdict === 'no room') {
         this.wantForThoseBehind(request);
@@ -164,15 +190,17 @@ export class StepPlanner {
 
   /**
    * A step that is more than half full leaves a prompt that would only begin in it, and fits whole into the next one, to that one: private
-   * streams are computed in runs of equal length, so a fragment makes two computations of everybody's prompts, and of its own.
+   * streams are computed in runs of equal length, so a fragment makes two computations of everybody's prompts, and of its own. Longer ones
+   * wait where long prompts do.
    */
-  private isBetterWhole(request: Request, budget: number): boolean {
-    const isMostlyFull = this.plan.promptTokens > 0 && budget * 2 < this.chunkTokens;
-    if (!isMostlyFull || this.limits.layout === 'shared' || request.tokenCount <= budget) return false;
+  private isBetterLater(request: Request, budget: number): boolean {
+    const isMostlyFull = this.plan.promptTokens > 0 && budget * 2 < this.chunkTokens && this.limits.layout !== 'shared';
+    if ((!isMostlyFull && !this.longWait) || request.tokenCount <= budget) return false;
     const match = this.pool.findPrefix(request);
     const cached = this.pool.findSaved(request, match)?.count ?? match?.count ?? 0;
     const missing = request.tokenCount - cached;
-    return missing > budget && missing <= this.chunkTokens;
+    if (missing <= budget) return false;
+    return missing > this.chunkTokens ? this.longWait : isMostlyFull;
   }
 
   /** Plans up to `budget` prompt tokens of a running request; returns how many. */

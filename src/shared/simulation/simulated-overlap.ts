@@ -152,6 +152,7 @@ function limitsOf({ plan, ladder, canTrim, prefixCache, waitingMax }: OverlapInp
     waitingMax: waitingMax + 2 * plan.runningCap,
     startWords: startWordsMax(plan.contextTokens),
     tileTokens: 0,
+    weightsBytes: 0,
     targetItlMicros: TARGET_ITL_MICROS,
   };
 }
