@@ -13,7 +13,7 @@ import { SAMPLE_FLAG, SAMPLE_FLAGS_DONE } from '../shared/step-output.js';
 import { FINISH_CODE, NOTICE_KIND } from '../shared/token-wire.js';
 import type { DiskOptions } from '../workers/disk-loop.js';
 import type { FakeEngineOptions } from '../workers/fake-options.js';
-import type { OverlapOptions } from '../workers/overlap-loop.js';
+import type { OverlapOptions } from '../workers/overlap-options.js';
 import type { ForwardData, ForwardReady, WorkerLogLevel } from '../workers/worker-messages.js';
 import { finishError } from './finish-error.js';
 import { type LoadLineView, loadLineView, residenceOf } from './load-line-view.js';

@@ -5,7 +5,7 @@ import { LINK_BYTES } from '../shared/disk-link.js';
 import { heartbeatAgeMs, heartbeatNow } from '../shared/heartbeat.js';
 import { bellOf, type CoreBuffers, type RingBuffers } from '../shared/pipeline-buffers.js';
 import type { DiskOptions } from '../workers/disk-loop.js';
-import type { OverlapOptions } from '../workers/overlap-loop.js';
+import type { OverlapOptions } from '../workers/overlap-options.js';
 import type {
   DiskAccess,
   DiskData,

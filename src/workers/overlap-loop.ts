@@ -1,34 +1,22 @@
 import { receiveMessageOnPort } from 'node:worker_threads';
 import { BATCH_RECORD_TYPE } from '../shared/batch-wire.js';
-import {
-  CONTEXT_HEADER,
-  CONTEXT_HEADER_WORDS,
-  CONTEXT_RECORD_TYPE,
-  KEPT_WORDS,
-  RUNG_NONE,
-} from '../shared/context-wire.js';
-import { CONTROL, FLUSH, rescueWord, STOP } from '../shared/control-layout.js';
+import { CONTROL, FLUSH, STOP } from '../shared/control-layout.js';
 import { DiskLink } from '../shared/disk-link.js';
 import type { DiskEvent } from '../shared/disk-messages.js';
 import type { Doorbell } from '../shared/doorbell.js';
 import { GaugeReader, GaugeWriter } from '../shared/gauges.js';
 import { DEVICE_GAUGES, SCHEDULER_GAUGES, type SchedulerGauge } from '../shared/gauges-layout.js';
 import { heartbeatNow } from '../shared/heartbeat.js';
-import { MIB } from '../shared/memory/constants.js';
-import type { DeviceMemory } from '../shared/memory/headroom.js';
-import { hostTierBudgetBytes } from '../shared/memory/host-tier-budget.js';
-import { type RungInput, type RungLimits, type RungMove, RungPolicy } from '../shared/memory/rung-policy.js';
-import { spillBudget } from '../shared/memory/spill-budget.js';
 import { bellOf, type CoreBuffers, type RingBuffers } from '../shared/pipeline-buffers.js';
-import { RESULT, RESULT_HEADER_WORDS, RESULT_TYPE } from '../shared/result-wire.js';
+import { RESULT, RESULT_TYPE } from '../shared/result-wire.js';
 import { RingConsumer, RingProducer } from '../shared/ring.js';
-import { SAMPLING } from '../shared/sampling-wire.js';
-import type { CarryBudget } from '../shared/scheduler/carry-over.js';
-import type { SchedulerLimits } from '../shared/scheduler/limits.js';
 import { Scheduler } from '../shared/scheduler/scheduler.js';
 import { STEP_STATUS } from '../shared/step-output.js';
-import { SUBMIT, SUBMIT_FLAG, SUBMIT_HEADER_WORDS, SUBMIT_TYPE } from '../shared/submit-wire.js';
+import { SUBMIT, SUBMIT_TYPE } from '../shared/submit-wire.js';
+import { ContextMover } from './context-mover.js';
 import { LiveMemory, type ReadHost } from './live-memory.js';
+import type { OverlapOptions } from './overlap-options.js';
+import { readSubmit } from './submit-record.js';
 import type { DiskAccess } from './worker-messages.js';
 
 /** Records in flight: one that runs and one that waits for it. More would only delay cancels and new requests. */
@@ -41,30 +29,6 @@ const SPIN_STEP_MICROS = 200;
 const PLAN_LEAD_MICROS = 1_500;
 /** Steps vary: one that ends this much early should still find the next planned. Chosen: requests wait no longer for it than that. */
 const PLAN_LEAD_SHARE = 0.2;
-/** Where no context stands. */
-const NOBODY = { copied: [], spilled: [], spilledTokens: 0 };
-/** How often the ladder is looked at when nobody waits for it. Chosen: pressure and idleness are told by tenths of seconds. */
-const RUNG_CHECK_MS = 100;
-
-export interface OverlapOptions {
-  /** Of the context that stands; the others of the ladder differ in their cells alone. */
-  limits: SchedulerLimits;
-  ladder: RungLimits;
-  /** Requests that run at once, where the context has sequences for them. */
-  runningCap: number;
-  memory: DeviceMemory;
-  rung: number;
-  epoch: number;
-  /** False: schedule and forward in lock step. */
-  overlap: boolean;
-  maxWaitMs: number;
-  /** Bytes that evicted prefixes may take in host memory at most; 0: they are not saved. */
-  hostPrefixBytesMax: number;
-  /** Of the model. */
-  layers: number;
-  /** Sequences may wait in files while the context is replaced. */
-  canSpill: boolean;
-}
 
 /**
  * The overlap worker's loop: takes requests and results, plans the next step while one runs. It plans late: a request that arrives
@@ -84,18 +48,9 @@ export class OverlapLoop {
   private readonly batches: RingProducer;
   private readonly gauges: GaugeWriter<SchedulerGauge>;
   private readonly scheduler: Scheduler;
-  private readonly rungs: RungPolicy;
+  private readonly mover: ContextMover;
   private readonly live: LiveMemory;
   private readonly inFlightMax: number;
-  private rung: number;
-  private epoch: number;
-  /** A context record is on its way: nothing is planned until its answer. */
-  private isMoving = false;
-  /** The step in flight was told to give up, and the context to fall to this rung. */
-  private rescueRung: number | null = null;
-  private rungCheckAtMs = 0;
-  /** When the reading was taken after which the host tier was emptied. */
-  private emptiedAtReading = Number.NaN;
   /** When the oldest step in flight began to run. */
   private stepStartMs = 0;
   private lastScheduleMicros = 0;
@@ -107,7 +62,7 @@ export class OverlapLoop {
     rings: RingBuffers,
     private readonly options: OverlapOptions,
     /** Why the context moves, for the log: this thread has none. */
-    private readonly report: (message: string) => void,
+    report: (message: string) => void,
     readHost: ReadHost,
     /** null: there is no disk tier. */
     private readonly disk: DiskAccess | null = null,
@@ -123,10 +78,9 @@ export class OverlapLoop {
     this.batches = new RingProducer(rings.batch);
     this.gauges = new GaugeWriter(core.schedulerGauges, SCHEDULER_GAUGES);
     this.scheduler = new Scheduler(options.limits, options.epoch);
-    this.rungs = new RungPolicy(options.ladder, performance.now());
     this.live = new LiveMemory(new GaugeReader(core.deviceGauges, DEVICE_GAUGES), options.memory, readHost);
-    this.rung = options.rung;
-    this.epoch = options.epoch;
+    const { scheduler, live, control, batches, forwardBell } = this;
+    this.mover = new ContextMover(options, { scheduler, live, control, batches, forwardBell, report });
     this.inFlightMax = options.overlap ? IN_FLIGHT_MAX : 1;
   }
 
@@ -189,35 +143,9 @@ export class OverlapLoop {
     for (let record = this.submit.peek(); record; record = this.submit.peek()) {
       const { at } = record;
       if (record.type === SUBMIT_TYPE.cancel) this.scheduler.cancel(words[at + SUBMIT.request]);
-      else this.submitRequest(words, at, record.lengthWords);
+      else this.scheduler.submit(readSubmit(words, at, record.lengthWords, this.options.maxWaitMs));
       this.submit.release();
     }
-  }
-
-  private submitRequest(words: Int32Array, at: number, lengthWords: number): void {
-    const promptCount = words[at + SUBMIT.promptTokens];
-    const samplingWords = words[at + SUBMIT.samplingWords];
-    const boundaryCount = words[at + SUBMIT.boundaries];
-    if (lengthWords !== SUBMIT_HEADER_WORDS + samplingWords + promptCount + boundaryCount)
-      throw new Error('a submit record contradicts itself');
-    const samplingAt = at + SUBMIT_HEADER_WORDS;
-    const promptAt = samplingAt + samplingWords;
-    // slice copies: the ring's room is main's again when this returns.
-    const sampling = words.slice(samplingAt, samplingAt + samplingWords);
-    this.scheduler.submit({
-      id: words[at + SUBMIT.request],
-      promptTokens: words.slice(promptAt, promptAt + promptCount),
-      sampling,
-      maxTokens: sampling[SAMPLING.maxTokens],
-      penaltyLastTokens: sampling[SAMPLING.penaltyLastTokens],
-      priority: words[at + SUBMIT.priority],
-      cacheSalt: words[at + SUBMIT.cacheSalt],
-      boundaries: Array.from(words.subarray(promptAt + promptCount, at + lengthWords)),
-      usesPrefixCache: (words[at + SUBMIT.flags] & SUBMIT_FLAG.noPrefixCache) === 0,
-      allowsDrafts: (words[at + SUBMIT.flags] & SUBMIT_FLAG.noDrafts) === 0,
-      arrivedAtMs: performance.now(),
-      maxWaitMs: words[at + SUBMIT.maxWaitMs] || this.options.maxWaitMs,
-    });
   }
 
   private takeResults(): void {
@@ -225,10 +153,9 @@ export class OverlapLoop {
     for (let record = this.results.peek(); record; record = this.results.peek()) {
       const { at } = record;
       if (record.type === RESULT_TYPE.context) {
-        this.takeContext(words, at);
+        this.mover.takeContext(words, at);
       } else {
-        // Given up as it was told: the forward worker tells of the context it has made instead.
-        if (words[at + RESULT.status] === STEP_STATUS.aborted) this.rescueRung = null;
+        if (words[at + RESULT.status] === STEP_STATUS.aborted) this.mover.stepAborted();
         this.scheduler.applyResult(words, at);
         this.stepStartMs = performance.now();
       }
@@ -236,163 +163,11 @@ export class OverlapLoop {
     }
   }
 
-  /** A context stands: the one that was asked for, another one if that could not be made, or one made anew after a failure. */
-  private takeContext(words: Int32Array, at: number): void {
-    this.rung = words[at + RESULT.rung];
-    this.epoch = words[at + RESULT.epoch];
-    const carriedAt = at + RESULT_HEADER_WORDS;
-    const carried = Array.from(words.subarray(carriedAt, carriedAt + words[at + RESULT.sampleCount]));
-    const cells = words[at + RESULT.contextTokens] || this.options.limits.cells;
-    const limits = { ...this.options.limits, ...streamsOf(this.options, this.rung), cells };
-    if (this.rung === RUNG_NONE) this.scheduler.putAway();
-    else if (this.isMoving) this.scheduler.enterContext(limits, this.epoch, carried);
-    else this.scheduler.applyContext(limits, this.epoch);
-    this.isMoving = false;
-  }
-
-  /** While a step runs nothing else may stop memory from running out: then the step is given up, and the context falls. */
   private watchMemory(nowMs: number): void {
     if (!this.live.refresh(nowMs)) return;
-    const { scheduler } = this;
-    scheduler.readingTaken();
-    scheduler.setHostPrefixBudget(this.hostPrefixBudgetBytes(), nowMs);
-    if (scheduler.inFlightCount === 0 || this.isMoving || this.rescueRung !== null) return;
-    const ranMs = nowMs - this.stepStartMs;
-    const leftMs = scheduler.currentStepMicros / 1000 - ranMs;
-    // One that runs longer than expected may take as long again.
-    const busyMs = leftMs > 0 ? leftMs : ranMs;
-    const move = this.rungs.rescue(this.rungInput(nowMs), busyMs);
-    if (!move) return;
-    this.report(`the running step is given up: ${move.reason}`);
-    this.rescueRung = move.rung;
-    Atomics.store(this.control, CONTROL.rescue, rescueWord(move.rung));
-    Atomics.store(this.control, CONTROL.abortDecode, 1);
-  }
-
-  private hostPrefixBudgetBytes(): number {
-    const { live, options } = this;
-    const { heldBytes, freshBytes } = this.scheduler.hostPrefix;
-    const leastBytes = Math.min(live.hostHeadroomBytes, this.rungs.foreseenBytes(live.headroomBytes));
-    return hostTierBudgetBytes({
-      mostBytes: options.hostPrefixBytesMax,
-      heldBytes,
-      headroomBytes: (this.isOneMemory ? leastBytes : live.hostHeadroomBytes) - freshBytes,
-      limitBytes: live.hostLimitBytes,
-      marginBytes: this.isOneMemory ? options.ladder.marginBytes : 0,
-      pressureLevel: live.pressureLevel,
-    });
-  }
-
-  /** Saved prefixes lie in the memory that the context lies in. */
-  private get isOneMemory(): boolean {
-    return this.options.memory !== 'discrete';
-  }
-
-  /** The step ended before it saw that it should give up: the context falls in order, with what can be carried. */
-  private withdrawRescue(rung: number): void {
-    this.rescueRung = null;
-    Atomics.store(this.control, CONTROL.abortDecode, 0);
-    Atomics.store(this.control, CONTROL.rescue, 0);
-    this.sendContext({ rung, copyBytes: 0, spillMs: 0 });
-  }
-
-  /** Moves the context when its policy says so. Called with the plan's wish known. True: a move is wanted, and waits or is on its way. */
-  private moveContext(nowMs: number): boolean {
-    if (this.isMoving) return true;
-    const { scheduler } = this;
-    if (this.rescueRung !== null) {
-      if (scheduler.inFlightCount === 0) this.withdrawRescue(this.rescueRung);
-      return true;
-    }
-    const isUrgent = scheduler.wantsContext || (this.rung === RUNG_NONE && scheduler.activeCount > 0);
-    if (!isUrgent && nowMs < this.rungCheckAtMs) return false;
-    const input = this.rungInput(nowMs);
-    scheduler.canGrow = this.rungs.canClimb(input);
-    scheduler.canSpread = this.rungs.canSpread(input);
-    scheduler.tierHoldsGrowth = this.holdsGrowth(input, scheduler.canGrow);
-    scheduler.headroomBytes = input.headroomBytes;
-    // Under steady load something is always in flight: a move that is wanted must be let through, or pressure would find no answer.
-    const { heldBytes } = scheduler.hostPrefix;
-    if (this.isOneMemory && heldBytes > 0 && this.rungs.isPressed) {
-      // Saved prefixes go before a rung is lowered; the next reading shows whether that was enough.
-      scheduler.emptyHostTier(nowMs);
-      this.emptiedAtReading = this.live.readAtMs;
-      return false;
-    }
-    if (this.emptiedAtReading === this.live.readAtMs) return false;
-    if (scheduler.inFlightCount > 0 && this.rungs.wantsMove(input)) return true;
-    this.rungCheckAtMs = nowMs + RUNG_CHECK_MS;
-    if (scheduler.inFlightCount > 0) return false;
-    const move = this.rungs.decide(input);
-    if (!move) return false;
-    this.report(`the context moves: ${move.reason}`);
-    this.sendContext(move);
-    return true;
-  }
-
-  /** A climb would be granted if the host tier gave its memory back. */
-  private holdsGrowth(input: RungInput, canGrow: boolean): boolean {
-    const { heldBytes } = this.scheduler.hostPrefix;
-    if (canGrow || heldBytes === 0 || !this.isOneMemory) return false;
-    return this.rungs.canClimb({ ...input, headroomBytes: input.headroomBytes + heldBytes });
-  }
-
-  private rungInput(nowMs: number): RungInput {
-    const { scheduler } = this;
-    const { pressureLevel } = this.live;
-    // What was saved since the reading is charged, or a climb and the tier would both take the same bytes.
-    const { heldBytes, freshBytes } = this.isOneMemory ? scheduler.hostPrefix : { heldBytes: 0, freshBytes: 0 };
-    const headroomBytes = Math.max(0, this.live.headroomBytes - freshBytes);
-    const cells = scheduler.cellCounts();
-    return {
-      nowMs,
-      rung: this.rung,
-      wantedCells: scheduler.wantedCells,
-      wantedSequences: scheduler.wantedSequences,
-      longestCells: scheduler.longestCells,
-      usedCells: cells.used,
-      activeCells: cells.used - cells.cached,
-      isStalled: scheduler.isStalled,
-      hasWork: scheduler.activeCount > 0,
-      headroomBytes,
-      reclaimableBytes: heldBytes,
-      pressureLevel,
-    };
-  }
-
-  private carryBudget({ copyBytes, spillMs }: Omit<RungMove, 'reason'>): CarryBudget {
-    const { ladder, layers, canSpill } = this.options;
-    const { marginBytes, cellBytes } = ladder;
-    const { promptTokenMicros } = this.scheduler.times;
-    const bytesPerMs = this.live.spillBytesPerMs;
-    const spill = { spillMs: canSpill ? spillMs : 0, marginBytes, cellBytes, layers, bytesPerMs, promptTokenMicros };
-    return { copyTokens: Math.floor(copyBytes / Math.max(1, cellBytes)), ...spillBudget(spill) };
-  }
-
-  private sendContext(move: Omit<RungMove, 'reason'>): void {
-    const { rungs, cellBytes } = this.options.ladder;
-    const { rung } = move;
-    const { sequences, cells } = rung === RUNG_NONE ? { sequences: 0, cells: 0 } : rungs[rung];
-    const { copied, spilled, spilledTokens } =
-      this.rung === RUNG_NONE ? NOBODY : this.scheduler.leaveContext(sequences, cells, this.carryBudget(move));
-    const keep = [...copied, ...spilled];
-    const length = CONTEXT_HEADER_WORDS + keep.length * KEPT_WORDS;
-    const at = this.batches.reserve(CONTEXT_RECORD_TYPE, length);
-    if (at < 0) throw new Error('the batch ring is full although nothing is in flight');
-    const words = this.batches.payloadWords;
-    words[at + CONTEXT_HEADER.epoch] = this.epoch + 1;
-    words[at + CONTEXT_HEADER.rung] = rung;
-    words[at + CONTEXT_HEADER.keepCount] = keep.length;
-    words[at + CONTEXT_HEADER.copyCount] = copied.length;
-    words[at + CONTEXT_HEADER.spillMs] = Math.ceil(move.spillMs);
-    words[at + CONTEXT_HEADER.spillMib] = Math.ceil((spilledTokens * cellBytes) / MIB);
-    keep.forEach(({ from, to }, i) => {
-      words[at + CONTEXT_HEADER_WORDS + i * KEPT_WORDS] = from;
-      words[at + CONTEXT_HEADER_WORDS + i * KEPT_WORDS + 1] = to;
-    });
-    this.batches.commit();
-    this.isMoving = true;
-    this.forwardBell.ring();
+    this.scheduler.readingTaken();
+    this.scheduler.setHostPrefixBudget(this.mover.hostPrefixBudgetBytes, nowMs);
+    this.mover.watch(nowMs, this.stepStartMs);
   }
 
   /** Milliseconds until the next step should be planned; 0: now. Infinity: not before a result. */
@@ -417,9 +192,9 @@ export class OverlapLoop {
     const { scheduler, batches } = this;
     const { plan } = scheduler;
     // A wish of the last plan is granted before the next one; meanwhile what is in flight runs out.
-    if (this.moveContext(startMs)) return false;
+    if (this.mover.move(startMs)) return false;
     if (!scheduler.schedule(startMs)) {
-      if (scheduler.wantsContext && scheduler.inFlightCount === 0) return this.moveContext(startMs);
+      if (scheduler.wantsContext && scheduler.inFlightCount === 0) return this.mover.move(startMs);
       this.writeGauges(startMs);
       return false;
     }
@@ -448,7 +223,7 @@ export class OverlapLoop {
       kvActiveTokens: cells.used - cells.cached,
       plannedChunkTokens: this.options.limits.chunkTokens,
       liveChunkTokens: scheduler.chunkTokens || this.options.limits.chunkTokens,
-      runningCap: streamsOf(this.options, this.rung).runningCap,
+      runningCap: this.mover.runningCap,
       runningRequests: scheduler.runningCount,
       waitingRequests: scheduler.waitingCount,
       ...scheduler.counters,
@@ -456,17 +231,8 @@ export class OverlapLoop {
       diskPrefixBytes: scheduler.disk.heldBytes,
       diskPrefixBoundBytes: scheduler.disk.boundBytes,
       liveHeadroomBytes: this.live.headroomBytes,
-      foreseenHeadroomBytes: this.rungs.foreseenBytes(this.live.headroomBytes),
+      foreseenHeadroomBytes: this.mover.foreseenBytes,
       lastScheduleMicros: this.lastScheduleMicros,
     });
   }
-}
-
-/** Sequences of a rung's context, and how many of them may run. */
-function streamsOf(
-  { limits, ladder, runningCap }: OverlapOptions,
-  rung: number,
-): { sequences: number; runningCap: number } {
-  const sequences = rung === RUNG_NONE ? limits.sequences : ladder.rungs[rung].sequences;
-  return { sequences, runningCap: Math.min(runningCap, sequences) };
 }

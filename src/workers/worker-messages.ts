@@ -8,7 +8,7 @@ import type { StateSize } from '../shared/memory/state-size.js';
 import type { CoreBuffers, RingBuffers } from '../shared/pipeline-buffers.js';
 import type { DiskOptions } from './disk-loop.js';
 import type { FakeEngineOptions } from './fake-options.js';
-import type { OverlapOptions } from './overlap-loop.js';
+import type { OverlapOptions } from './overlap-options.js';
 import type { ProbeReport } from './probe-context.js';
 
 export interface ForwardData {
