@@ -3,7 +3,8 @@
  * Arguments: sequences, seconds, `overlap` or `lockstep`, a model file instead of the fake engine.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startPipeline, type WorkerPipeline } from '../../src/main/pipeline.js';
+import type { WorkerPipeline } from '../../src/main/pipeline.js';
+import { startPipeline } from '../../src/main/start-pipeline.js';
 import { parseConfig } from '../../src/shared/config.js';
 import { GREEDY_SAMPLING, type SamplingParams } from '../../src/shared/sampling.js';
 import { busiestThreadsMs, threadTimesMs } from '../measure/thread-times.js';

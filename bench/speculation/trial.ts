@@ -1,5 +1,5 @@
 /** One pipeline, one client: every task with drafts and without, in turns. Arguments: model file, rounds, output tokens. Reports TrialResult. */
-import { startPipeline } from '../../src/main/pipeline.js';
+import { startPipeline } from '../../src/main/start-pipeline.js';
 import { parseConfig } from '../../src/shared/config.js';
 import type { SchedulerGauge } from '../../src/shared/gauges-layout.js';
 import { openVocabulary } from '../../src/shared/native-addon.js';

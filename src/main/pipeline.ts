@@ -3,28 +3,19 @@ import type { Config } from '../shared/config.js';
 import { PlimsollError } from '../shared/errors.js';
 import { GaugeReader } from '../shared/gauges.js';
 import { DEVICE_GAUGES, type DeviceGauge, SCHEDULER_GAUGES, type SchedulerGauge } from '../shared/gauges-layout.js';
-import { cellBytesOf } from '../shared/memory/context-ladder.js';
-import { AUTO_CHECKPOINT_BYTES, AUTO_HOST_TIER_BYTES } from '../shared/memory/host-tier-budget.js';
-import type { RungLimits } from '../shared/memory/rung-policy.js';
-import { bellOf, createCoreBuffers, createRingBuffers, startWordsMax } from '../shared/pipeline-buffers.js';
-import { tileTokensOf } from '../shared/scheduler/attention-tiles.js';
-import type { SchedulerLimits } from '../shared/scheduler/limits.js';
+import { bellOf, createRingBuffers } from '../shared/pipeline-buffers.js';
 import { SAMPLE_FLAG, SAMPLE_FLAGS_DONE } from '../shared/step-output.js';
 import { FINISH_CODE, NOTICE_KIND } from '../shared/token-wire.js';
-import type { DiskOptions } from '../workers/disk-loop.js';
-import type { FakeEngineOptions } from '../workers/fake-options.js';
 import type { OverlapOptions } from '../workers/overlap-options.js';
-import type { ForwardData, ForwardReady, WorkerLogLevel } from '../workers/worker-messages.js';
+import type { ForwardData, ForwardReady } from '../workers/worker-messages.js';
 import { finishError } from './finish-error.js';
 import { type LoadLineView, loadLineView, residenceOf } from './load-line-view.js';
-import type { FileLock } from './models/file-lock.js';
+import type { OpenedDisk } from './open-disk.js';
+import { hostPrefixBytesMax, ladderLimits, limitsOf } from './pipeline-limits.js';
 import type { GenerationListener, GenerationRequest, Pipeline, Residence, SampledToken } from './pipeline-types.js';
-import { planFlags, planThreads } from './plan-settings.js';
-import { checkPrefixDir, lockPrefixDir, prefixDirBytes } from './prefix-dir.js';
-import { prefixIdentity } from './prefix-identity.js';
 import { SubmitWriter } from './submit-writer.js';
 import { TokenReader } from './token-reader.js';
-import { type WatchLimits, WorkerSet } from './worker-set.js';
+import type { WorkerSet } from './worker-set.js';
 
 /** Records taken before sockets get their turn. Chosen: some milliseconds of work. */
 const DRAIN_RECORDS = 256;
@@ -32,176 +23,10 @@ const DRAIN_RECORDS = 256;
 const READ_INTERVAL_MS = 250;
 /** Steps that follow each other faster than this are taken together: a wake-up costs the forward worker more than such a step. Chosen. */
 const BUSY_INTERVAL_MS = 1;
-/** A server is ready without knowing what is on the disk after so long. Chosen: heads of some hundred files take some milliseconds. */
-const OPEN_MS = 2_000;
 /** Idle prefixes are written to disk at a shutdown for so long. Chosen: some GB on a fast disk; the supervisor waits for four times that. */
 const FLUSH_MS = 5_000;
 /** Cancelled requests leave within a step or two. Chosen. */
 const CANCEL_GRACE_MS = 2_000;
-
-export interface PipelineOptions {
-  config: Config;
-  modelPath: string;
-  /** Tests: the fake engine instead of the addon's. */
-  fake?: Partial<FakeEngineOptions>;
-  /** Where the load line is, as a share of the limit: below 1 after deaths of memory. Default 1. */
-  lineFraction?: number;
-  /** Request ids count from here, default 1: ids of a pipeline that was there before must not come again. */
-  firstRequestId?: number;
-  /** The planned context from the start, instead of a small one that grows. */
-  fixedContext?: boolean;
-  /** On a disk: sequences wait there while the context is replaced. Left out: they are computed again. */
-  spillFolder?: string | null;
-  /** Tests: shorter silences. */
-  watch?: WatchLimits;
-  /** Aborting gives up a start that is under way. */
-  signal?: AbortSignal;
-  onProgress?: (fraction: number) => void;
-  log?: (level: WorkerLogLevel, message: string) => void;
-}
-
-/** Starts the workers, loads the model, plans and makes the context. @throws StartError, with the plan's refusal where there is one. */
-export async function startPipeline(options: PipelineOptions): Promise<WorkerPipeline> {
-  if (options.config.prefixDir !== null) await checkPrefixDir(options.config.prefixDir);
-  const core = createCoreBuffers();
-  let onFatal: (message: string) => void = () => {};
-  const events = {
-    progress: (fraction: number) => options.onProgress?.(fraction),
-    log: (level: WorkerLogLevel, message: string) => options.log?.(level, message),
-    fatal: (message: string) => onFatal(message),
-  };
-  const workers = new WorkerSet(core, forwardData(options, core), events, options.watch);
-  const giveUp = () => void workers.stop();
-  options.signal?.addEventListener('abort', giveUp);
-  try {
-    options.signal?.throwIfAborted();
-    const ready = await workers.ready();
-    const disk = await openDisk(options, ready);
-    const pipeline = new WorkerPipeline(options.config, ready, core, workers, options.firstRequestId ?? 1, disk);
-    onFatal = (message) => pipeline.die(message);
-    if (disk !== null) await workers.opened(OPEN_MS);
-    return pipeline;
-  } catch (error) {
-    await workers.stop();
-    throw error;
-  } finally {
-    options.signal?.removeEventListener('abort', giveUp);
-  }
-}
-
-/** The folder of `--prefix-dir`, which this process has for itself. */
-interface OpenedDisk {
-  options: DiskOptions;
-  lock: FileLock;
-}
-
-/** null: there is no disk tier, and the log says why where one was asked for. */
-async function openDisk(options: PipelineOptions, ready: ForwardReady): Promise<OpenedDisk | null> {
-  const { config, modelPath, log, fake } = options;
-  const folder = config.prefixDir;
-  if (folder === null) return null;
-  if (!ready.model.canTrim) {
-    log?.(
-      'warn',
-      "--prefix-dir has no effect: the ends of this model's sequences cannot be removed, so what is saved is seldom of use",
-    );
-    return null;
-  }
-  let lock: FileLock | null = null;
-  try {
-    lock = await lockPrefixDir(folder);
-    if (lock === null) {
-      log?.('warn', `--prefix-dir ${folder} has no effect: another server uses it; give each its own folder`);
-      return null;
-    }
-    const boundBytes = await prefixDirBytes(folder, config.prefixDirBytes);
-    const identity = await prefixIdentity({ config, modelPath, ready, isFake: fake !== undefined });
-    return { options: { folder, boundBytes, identity }, lock };
-  } catch (error) {
-    await lock?.release();
-    log?.('warn', `--prefix-dir ${folder} has no effect: ${(error as Error).message}`);
-    return null;
-  }
-}
-
-function forwardData(
-  { config, modelPath, fake, lineFraction, fixedContext, spillFolder }: PipelineOptions,
-  core: ForwardData['core'],
-): ForwardData {
-  const threads = planThreads(config);
-  return {
-    core,
-    fake: fake ?? null,
-    model: {
-      path: modelPath,
-      gpuLayers: config.gpuLayers,
-      devices: [...config.devices],
-      useMmap: true,
-      useMlock: false,
-    },
-    flags: planFlags(config),
-    lineFraction: lineFraction ?? 1,
-    threads,
-    promptThreads: threads,
-    liveThreads: config.threads === 'auto',
-    fixedContext: fixedContext ?? false,
-    spillFolder: spillFolder ?? null,
-    probe: config.probe,
-    debugLog: config.logLevel === 'debug' || config.logLevel === 'trace',
-  };
-}
-
-/** What the scheduler keeps to, from the settings and the context that stands. */
-export function limitsOf(config: Config, ready: ForwardReady): SchedulerLimits {
-  const { plan, model, context, ladder, probe, stateSize } = ready;
-  const sequencesMax = Math.max(...ladder.map(({ spec }) => spec.sequences));
-  const tileTokens = tileTokensOf(ready.memory, plan.spec);
-  return {
-    layout: ladder[0].spec.layout,
-    sequences: context.sequences,
-    sequencesMax,
-    hasShapes: ladder.some(({ spec }) => spec.sequences !== sequencesMax),
-    runningCap: Math.min(plan.runningCap, context.sequences),
-    cells: context.cells,
-    cellsMax: Math.max(context.cells, ladder[ladder.length - 1].cells),
-    ...stateSize,
-    contextTokens: plan.contextTokens,
-    chunkTokens: probe.chunkTokens || plan.chunkTokens,
-    batchTokens: context.batchTokens,
-    canTrim: model.canTrim,
-    prefixCache: config.prefixCache,
-    // Without flash attention the engine's kernels for several rows round far enough from those for one row to change greedy answers.
-    speculates: config.speculative === 'ngram' && config.flashAttention !== 'off',
-    // Main bounds the queue; the scheduler's bound is the second of the pair, with room for preempted requests.
-    waitingMax: config.maxQueuedRequests + 2 * plan.runningCap,
-    startWords: startWordsMax(plan.contextTokens),
-    tileTokens,
-    weightsBytes: tileTokens > 0 ? model.sizeBytes : 0,
-    targetItlMicros: config.targetItlMs * 1000,
-  };
-}
-
-function ladderLimits({ plan, ladder, memory }: ForwardReady, idleReleaseMs: number): RungLimits {
-  return {
-    rungs: ladder.map(({ spec, cells, bytes }) => ({ sequences: spec.sequences, cells, bytes })),
-    cellBytes: cellBytesOf(plan),
-    marginBytes: plan.arithmetic.marginBytes,
-    idleReleaseMs,
-    isSharedMemory: memory !== 'discrete',
-  };
-}
-
-/**
- * What saved prefixes may take in host memory at most: evicted ones, or checkpoints where ends cannot be removed. To the disk and from there
- * everything passes through host memory.
- */
-function hostPrefixBytesMax(config: Config, { model }: ForwardReady, hasDisk: boolean): number {
-  const { prefixCache, hostPrefixCacheBytes, checkpointCacheBytes } = config;
-  if (!prefixCache) return 0;
-  if (!model.canTrim) return checkpointCacheBytes === 'auto' ? AUTO_CHECKPOINT_BYTES : checkpointCacheBytes;
-  const isAuto = hostPrefixCacheBytes === 'auto' || (hasDisk && hostPrefixCacheBytes === 0);
-  return isAuto ? AUTO_HOST_TIER_BYTES : hostPrefixCacheBytes;
-}
 
 /** Main's side of the pipeline: submits, cancels, and hands every token to its request's listener. */
 export class WorkerPipeline implements Pipeline {

@@ -2,7 +2,7 @@ import { mkdtempSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { startPipeline } from '../../src/main/pipeline.js';
+import { startPipeline } from '../../src/main/start-pipeline.js';
 import { parseConfig } from '../../src/shared/config.js';
 import { tinyHeader } from '../support/gguf-header.js';
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { limitsOf } from '../../src/main/pipeline.js';
+import { limitsOf } from '../../src/main/pipeline-limits.js';
 import { parseConfig } from '../../src/shared/config.js';
 import { startFakePipeline } from '../support/fake-pipeline.js';
 

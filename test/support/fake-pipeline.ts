@@ -1,7 +1,8 @@
 /** The whole pipeline — main, overlap worker, forward worker, rings — over the fake engine. */
 
-import { type PipelineOptions, startPipeline, type WorkerPipeline } from '../../src/main/pipeline.js';
+import type { WorkerPipeline } from '../../src/main/pipeline.js';
 import type { FinishReason, GenerationRequest, Pipeline } from '../../src/main/pipeline-types.js';
+import { type PipelineOptions, startPipeline } from '../../src/main/start-pipeline.js';
 import { type ConfigInput, parseConfig } from '../../src/shared/config.js';
 import type { PlimsollError } from '../../src/shared/errors.js';
 import type { SamplingParams } from '../../src/shared/sampling.js';

@@ -1,8 +1,9 @@
 /** A model that may be unloaded, over fake pipelines. */
-import { startPipeline } from '../../src/main/pipeline.js';
+
 import type { Residence } from '../../src/main/pipeline-types.js';
 import type { ChatPrompt, PreparePool } from '../../src/main/prepare-types.js';
 import { type LoadedModel, ModelResidence, type ResidenceOptions } from '../../src/main/residence/model-residence.js';
+import { startPipeline } from '../../src/main/start-pipeline.js';
 import { type ConfigInput, parseConfig } from '../../src/shared/config.js';
 import type { FakeEngineOptions } from '../../src/workers/fake-options.js';
 import { textTokens } from './fake-pipeline.js';

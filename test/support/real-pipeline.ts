@@ -1,6 +1,7 @@
 /** The whole pipeline over the real engine, and the few moves that model tests make with it. */
-import { type PipelineOptions, startPipeline, type WorkerPipeline } from '../../src/main/pipeline.js';
+import type { WorkerPipeline } from '../../src/main/pipeline.js';
 import type { FinishReason, GenerationRequest, SampledToken } from '../../src/main/pipeline-types.js';
+import { type PipelineOptions, startPipeline } from '../../src/main/start-pipeline.js';
 import { type ConfigInput, parseConfig } from '../../src/shared/config.js';
 import type { PlimsollError } from '../../src/shared/errors.js';
 import type { SamplingParams } from '../../src/shared/sampling.js';

@@ -7,7 +7,8 @@ import {
 } from '../disk-messages.js';
 import { chooseEvictions, type IdlePrefix, prefixValue } from '../memory/eviction-order.js';
 import type { SchedulerCounters } from './counters.js';
-import { type HostTier, type SavedPrefix, TIER_MIN_TOKENS } from './host-tier.js';
+import { type HostTier, TIER_MIN_TOKENS } from './host-tier.js';
+import type { SavedPrefix } from './saved-prefix.js';
 import { commonPrefix } from './sequence-table.js';
 
 /** What a first read is expected to do in a microsecond. Chosen: a fast disk's rate, because what is not tried is not measured. */
@@ -140,7 +141,7 @@ export class DiskTier {
     const micros = (this.bytesOrdered() + entry.stateBytes) / this.bytesPerMicro;
     if (length > cells || this.reads.size >= READS_MAX || nowMs - entry.readAtMs < REREAD_MS) return false;
     if (this.host.covers(entry.tokens, length, cacheSalt) || !this.host.isShortEnough(length)) return false;
-    if (!this.host.isWorthCopying(gained, length, 1, micros)) return false;
+    if (!this.host.costs.isWorthCopying(gained, length, 1, micros)) return false;
     const slot = this.host.expect(entry.tokens, cacheSalt, entry.stateBytes, entry.hits, nowMs);
     if (slot === 0) return this.awaitsRoom(entry, gained, micros, nowMs);
     this.reads.set(entry.id, { slot, isCancelled: false, waitUntilMs: nowMs + this.waitMs(gained, micros) });
@@ -149,7 +150,9 @@ export class DiskTier {
   }
 
   private waitMs(gained: number, readMicros: number): number {
-    const computeMs = this.host.isMeasured ? (gained * this.host.promptTokenMicros) / 1000 : WAIT_UNMEASURED_MS;
+    const computeMs = this.host.costs.isMeasured
+      ? (gained * this.host.costs.promptTokenMicros) / 1000
+      : WAIT_UNMEASURED_MS;
     return Math.min(Math.max((WAIT_FACTOR * readMicros) / 1000, computeMs) + WAIT_MORE_MS, WAIT_MAX_MS);
   }
 
@@ -157,8 +160,8 @@ export class DiskTier {
   private awaitsRoom(entry: Entry, gained: number, micros: number, nowMs: number): boolean {
     if (nowMs < entry.roomUntilMs) return true;
     const waitMs = this.host.heldBackMs(nowMs) + READING_MS;
-    if (waitMs === READING_MS || nowMs - entry.roomUntilMs < REREAD_MS || !this.host.isMeasured) return false;
-    if (!this.host.isWorthCopying(gained, entry.tokens.length, 1, micros + waitMs * 1000)) return false;
+    if (waitMs === READING_MS || nowMs - entry.roomUntilMs < REREAD_MS || !this.host.costs.isMeasured) return false;
+    if (!this.host.costs.isWorthCopying(gained, entry.tokens.length, 1, micros + waitMs * 1000)) return false;
     entry.roomUntilMs = nowMs + waitMs;
     return true;
   }
@@ -225,7 +228,7 @@ export class DiskTier {
     const { slot, tokens, cacheSalt, hits, lastUsedMs } = saved;
     const { length } = tokens;
     const fileBytesMax = saved.bytes + 4 * length + FILE_NOTES_BYTES_MAX;
-    if (!this.host.isWorthCopying(length, length, 1, saved.bytes / this.bytesPerMicro)) return false;
+    if (!this.host.costs.isWorthCopying(length, length, 1, saved.bytes / this.bytesPerMicro)) return false;
     if (!this.makeRoom(saved, fileBytesMax, nowMs)) return false;
     const id = ++this.lastId;
     this.write = { id, saved, fileBytesMax };

@@ -1,60 +1,17 @@
-import { chooseEvictions, type IdlePrefix, prefixValue } from '../memory/eviction-order.js';
+import { chooseEvictions, prefixValue } from '../memory/eviction-order.js';
 import { TIER_COPIES_MAX, TIER_OP_KIND } from '../tier-wire.js';
+import { CopyCosts, type StateKind } from './copy-costs.js';
 import type { SchedulerCounters } from './counters.js';
+import { asPrefix, isPrefixOf, type SavedMatch, type SavedPrefix } from './saved-prefix.js';
 import { commonPrefix, type Sequence } from './sequence-table.js';
 import type { TierOps } from './tier-ops.js';
 
 /** A shorter prefix is computed as fast as it is copied there and back, with the bookkeeping. Chosen: one small chunk. */
 export const TIER_MIN_TOKENS = 64;
-/** What a saved token takes beside its keys and values: position, sequence, and the state's own framing. Derived from the state's format, with room. */
-const NOTES_BYTES = 32;
-/** What a first copy is expected to do in a microsecond. Chosen: a fast machine's rate, because what is not tried is not measured. */
-const ASSUMED_COPY_BYTES_PER_MICRO = 10_000;
-/** A copy that is refused as too slow makes the next one a little likelier. Chosen: a rate that was measured in a bad moment is forgotten after some
- *  dozens of evictions. */
-const DOUBT = 0.98;
-/** Computing must cost this many times what copying costs. Chosen: the copy delays others' tokens, and not each saved prefix is asked for again. */
-const WORTH_FACTOR = 2;
 /** Prefixes at most: each is looked at for each request that is admitted. Chosen: a plan must not take longer than a tenth of a millisecond for it. */
 const TIER_SLOTS_MAX = 256;
 /** Readings may be so old: nothing is saved for so long after memory was needed elsewhere. Chosen: as for climbs (rung-policy.ts). */
 const QUIET_MS = 1_000;
-/** Weight of the newest copy in the running average. Chosen: about the last five count. */
-const NEWEST_WEIGHT = 0.2;
-
-/** How a saved state can be used. */
-export interface StateKind {
-  /** Keys and values of a token. */
-  cellBytes: number;
-  /** What a state takes beside its tokens' cells. */
-  stateBytes: number;
-  /** Its end can be removed: it serves for each prefix of its tokens. Else for prompts that begin with all of them. */
-  canTrim: boolean;
-}
-
-/** A prefix outside the context. Its bytes lie with the forward worker, under the number `slot`. */
-export interface SavedPrefix {
-  readonly slot: number;
-  readonly tokens: Int32Array;
-  readonly cacheSalt: number;
-  readonly bytes: number;
-  hits: number;
-  lastUsedMs: number;
-  /** The record that saves it has come back, or the read that brings it: it can be restored. */
-  isSaved: boolean;
-  /** How it stands with the disk tier. `none`: not looked at. `refused`: not worth a file. `written`: a file has all of it. */
-  disk: 'none' | 'refused' | 'written';
-  /** It comes from the disk, and nobody has taken it yet. */
-  isFetched: boolean;
-  /** It is in cells as well, and here only on its way to the disk. */
-  isPassing: boolean;
-}
-
-export interface SavedMatch {
-  saved: SavedPrefix;
-  /** Leading tokens of the prompt that it holds. */
-  count: number;
-}
 
 /**
  * The books of the host tier: prefixes that were evicted from the context and lie in host memory until their conversation goes on. Decides
@@ -66,32 +23,20 @@ export class HostTier {
   private quietUntilMs = Number.NEGATIVE_INFINITY;
   /** Saved since the last reading, or being saved. */
   private fresh = 0;
-  /** Microseconds that this plan's copies may still take. */
-  copyBudgetMicros = Number.POSITIVE_INFINITY;
-  /** Measured time of computing a prompt token; 0: not measured yet. */
-  promptTokenMicros = 0;
+  /** What copies take, and what they spare. */
+  readonly costs: CopyCosts;
   /** About to be restored: the room that this needs must not cost it. */
   pinned: SavedPrefix | null = null;
   private readonly bySlot = new Map<number, SavedPrefix>();
   private held = 0;
   private lastSlot = 0;
-  private tokenCopyMicros: number;
 
   constructor(
     private readonly kind: StateKind,
     private readonly ops: TierOps,
     private readonly counters: SchedulerCounters,
   ) {
-    this.tokenCopyMicros = this.tokenBytes / ASSUMED_COPY_BYTES_PER_MICRO;
-  }
-
-  private get tokenBytes(): number {
-    return this.kind.cellBytes + NOTES_BYTES;
-  }
-
-  /** A state of `count` tokens in tokens' worth of bytes: a copy takes as long for what it has beside its cells. */
-  private weight(count: number): number {
-    return count + this.kind.stateBytes / this.tokenBytes;
+    this.costs = new CopyCosts(kind);
   }
 
   /** Numbers of what the books have. */
@@ -136,11 +81,6 @@ export class HostTier {
     return Math.max(0, this.quietUntilMs - nowMs);
   }
 
-  /** It is known what computing a token takes. */
-  get isMeasured(): boolean {
-    return this.promptTokenMicros > 0;
-  }
-
   /** The saved prefix that has most of `tokens` and is worth the copy, where the context's cells have `cached` of them; null: none. */
   find(tokens: Int32Array, limit: number, cacheSalt: number, cached: number): SavedMatch | null {
     if (this.bySlot.size === 0) return null;
@@ -153,22 +93,15 @@ export class HostTier {
       const count = commonPrefix(saved.tokens, tokens, Math.min(saved.tokens.length, limit));
       if (!this.kind.canTrim && count < saved.tokens.length) continue;
       if (count < cached + TIER_MIN_TOKENS || !this.isShortEnough(saved.tokens.length)) continue;
-      if (!this.isWorthCopying(count - cached, saved.tokens.length)) continue;
+      if (!this.costs.isWorthCopying(count - cached, saved.tokens.length)) continue;
       if (best === null || count > best.count) best = { saved, count };
     }
     return best;
   }
 
-  /** `gained` tokens need not be computed for `copies` copies of `count` tokens, and `moreMicros` of other work. */
-  isWorthCopying(gained: number, count: number, copies = 1, moreMicros = 0): boolean {
-    if (this.promptTokenMicros === 0) return true;
-    const copyMicros = copies * this.weight(count) * this.tokenCopyMicros;
-    return gained * this.promptTokenMicros >= WORTH_FACTOR * (copyMicros + moreMicros);
-  }
-
   /** Whether a copy of `count` tokens keeps the step short enough for those that wait for its end. */
   isShortEnough(count: number): boolean {
-    return this.ops.copies < TIER_COPIES_MAX && this.weight(count) * this.tokenCopyMicros <= this.copyBudgetMicros;
+    return this.ops.copies < TIER_COPIES_MAX && this.costs.fitsStep(count);
   }
 
   /**
@@ -185,8 +118,8 @@ export class HostTier {
       return true;
     }
     if (!this.isShortEnough(count)) return false;
-    if (!this.isWorthCopying(own, count, 2)) {
-      this.tokenCopyMicros *= DOUBT;
+    if (!this.costs.isWorthCopying(own, count, 2)) {
+      this.costs.doubt();
       return false;
     }
     return this.store(sequence, count, hits, lastUsedMs, nowMs);
@@ -197,9 +130,9 @@ export class HostTier {
    * enough more than the longest one that the prompt has already.
    */
   wantsCheckpoint(tokens: Int32Array, count: number, cacheSalt: number): boolean {
-    if (this.budget === 0 || this.kind.canTrim || this.bytesOf(count) > this.budget) return false;
+    if (this.budget === 0 || this.kind.canTrim || this.costs.bytesOf(count) > this.budget) return false;
     const own = count - this.longestWithin(tokens, count, cacheSalt);
-    return own >= TIER_MIN_TOKENS && this.isWorthCopying(own, count, 2);
+    return own >= TIER_MIN_TOKENS && this.costs.isWorthCopying(own, count, 2);
   }
 
   /** The first `count` tokens of a sequence, which has no more of them now, are saved while their request goes on. */
@@ -231,13 +164,9 @@ export class HostTier {
     return false;
   }
 
-  private bytesOf(count: number): number {
-    return count * this.tokenBytes + this.kind.stateBytes;
-  }
-
   private store(sequence: Sequence, count: number, hits: number, lastUsedMs: number, nowMs: number): boolean {
     const tokens = sequence.tokens.slice(0, count);
-    const saved = this.newPrefix(tokens, sequence.cacheSalt, this.bytesOf(count), { hits, lastUsedMs });
+    const saved = this.newPrefix(tokens, sequence.cacheSalt, this.costs.bytesOf(count), { hits, lastUsedMs });
     if (saved.bytes > this.budget || !this.makeRoom(saved, nowMs)) return false;
     this.counters.hostPrefixSaves++;
     this.copyFrom(sequence, saved);
@@ -247,7 +176,7 @@ export class HostTier {
   /** The record being planned copies the sequence. */
   private copyFrom(sequence: Sequence, saved: SavedPrefix): void {
     this.add(saved);
-    this.copyBudgetMicros -= this.weight(saved.tokens.length) * this.tokenCopyMicros;
+    this.costs.spend(saved.tokens.length);
     this.ops.add(TIER_OP_KIND.save, saved.slot, sequence.id);
   }
 
@@ -275,8 +204,8 @@ export class HostTier {
   passOn(sequence: Sequence, count: number, mayDrop: boolean, nowMs: number): boolean {
     const { tokens, cacheSalt, hits, lastUsedMs } = sequence;
     if (this.budget === 0 || count < TIER_MIN_TOKENS || !this.isShortEnough(count)) return false;
-    if (this.covers(tokens, count, cacheSalt) || !this.isWorthCopying(count, count, 2)) return false;
-    const saved = this.newPrefix(tokens.slice(0, count), cacheSalt, this.bytesOf(count), { hits, lastUsedMs });
+    if (this.covers(tokens, count, cacheSalt) || !this.costs.isWorthCopying(count, count, 2)) return false;
+    const saved = this.newPrefix(tokens.slice(0, count), cacheSalt, this.costs.bytesOf(count), { hits, lastUsedMs });
     const missing = this.held + saved.bytes - this.budget;
     if (missing > 0 || this.bySlot.size >= TIER_SLOTS_MAX) {
       if (!mayDrop || saved.bytes > this.budget) return false;
@@ -372,7 +301,7 @@ export class HostTier {
    * branches off before, or its cells could not be cut back to it later (`keeps`), it stays for others. `isHit`: others are likely to come.
    */
   restore({ saved, count }: SavedMatch, sequence: number, keeps: boolean, isHit: boolean, nowMs: number): void {
-    this.copyBudgetMicros -= this.weight(saved.tokens.length) * this.tokenCopyMicros;
+    this.costs.spend(saved.tokens.length);
     this.counters.hostPrefixHits++;
     this.counters.hostPrefixHitTokens += count;
     if (saved.isFetched) {
@@ -406,12 +335,6 @@ export class HostTier {
   /** A record came back that could not restore `slot`: whatever is the matter with it, it is not tried again. */
   restoreFailed(slot: number): void {
     if (this.bySlot.has(slot)) this.drop(slot);
-  }
-
-  /** `copies` copies of `count` tokens together took so long. */
-  copied(copies: number, count: number, micros: number): void {
-    const tokens = count + copies * this.weight(0);
-    if (tokens > 0 && micros > 0) this.tokenCopyMicros += (micros / tokens - this.tokenCopyMicros) * NEWEST_WEIGHT;
   }
 
   /** Gives back what is above the budget, least valuable first. */
@@ -450,15 +373,4 @@ export class HostTier {
     this.held -= this.bySlot.get(slot)?.bytes ?? 0;
     this.bySlot.delete(slot);
   }
-}
-
-function asPrefix({ slot, tokens, bytes, hits, lastUsedMs }: SavedPrefix): IdlePrefix {
-  const { length } = tokens;
-  return { id: slot, freesCells: length, freesBytes: bytes, tokens: length, hits, lastUsedMs, pinned: false };
-}
-
-function isPrefixOf(saved: SavedPrefix, other: SavedPrefix): boolean {
-  const { length } = saved.tokens;
-  if (saved.cacheSalt !== other.cacheSalt || saved.tokens[length - 1] !== other.tokens[length - 1]) return false;
-  return commonPrefix(saved.tokens, other.tokens, length) === length;
 }

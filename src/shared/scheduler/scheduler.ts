@@ -139,10 +139,10 @@ export class Scheduler {
     for (const request of this.book.overdue()) this.finish(request, FINISH_CODE.insufficientMemory);
     this.tier.shrink(nowMs);
     if (this.hasContext) {
-      this.tier.promptTokenMicros = this.times.promptTokenMicros;
+      this.tier.costs.promptTokenMicros = this.times.promptTokenMicros;
       // Where nobody waits for a next token, a copy that is worth it may take its time.
       const isAlone = !this.book.running.some((request) => request.isDecoding);
-      this.tier.copyBudgetMicros = isAlone ? Number.POSITIVE_INFINITY : this.limits.targetItlMicros;
+      this.tier.costs.budgetMicros = isAlone ? Number.POSITIVE_INFINITY : this.limits.targetItlMicros;
       this.planner.fill(this.inFlight.length === 0);
       this.breakStall(nowMs);
       if (this.disk.isOpen) this.planWrites(nowMs);
@@ -345,7 +345,7 @@ export class Scheduler {
     const tokens = saves.reduce((sum, slot) => sum + this.tier.tokensOf(slot), 0);
     const restoredTokens = restores.reduce((sum, { count }) => sum + count, 0);
     const copies = saves.length + restores.length;
-    if (failed.length === 0) this.tier.copied(copies, tokens + restoredTokens, words[at + RESULT.copyMicros]);
+    if (failed.length === 0) this.tier.costs.copied(copies, tokens + restoredTokens, words[at + RESULT.copyMicros]);
     for (const slot of saves) this.tier.saveEnded(slot, isDone && !failed.includes(slot));
     for (const restore of restores) this.planner.restored(restore, isDone && !failed.includes(restore.slot));
   }

@@ -5,9 +5,10 @@ import type { BatchPlan } from './batch-plan.js';
 import { type CarryBudget, type CarryOver, placesFor, type SequenceMove } from './carry-over.js';
 import { CellAccounting } from './cell-accounting.js';
 import type { SchedulerCounters } from './counters.js';
-import { type HostTier, type SavedMatch, TIER_MIN_TOKENS } from './host-tier.js';
+import { type HostTier, TIER_MIN_TOKENS } from './host-tier.js';
 import type { SchedulerLimits } from './limits.js';
 import type { Request } from './request.js';
+import type { SavedMatch } from './saved-prefix.js';
 import { commonPrefix, type PrefixMatch, type Sequence, SequenceTable } from './sequence-table.js';
 
 /** A shorter prefix is not worth a copy of its own. Chosen: prefill does this many tokens in the time of one decode step. */
