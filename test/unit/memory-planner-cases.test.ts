@@ -46,6 +46,19 @@ t.test('less: a shared pool, in which a request may still be as long as it wants
   t.ok(plan.poolTokens < 8 * 8192);
 });
 
+t.test('as many requests run as there are streams, unless a number was asked for', async (t) => {
+  const input = (mib: number, flags: Partial<PlanFlags> = {}) =>
+    machineInput('host', mib * MIB, (mib - 200) * MIB, FAT, flags);
+  const three = planOf(input(1300), FAT);
+  t.match(three, { layout: 'shared', asStreams: true, runningCap: Math.floor(three.spec.cells / 2048) });
+  t.equal(three.spec.sequences, three.runningCap);
+  t.ok(planLines(three).some((line) => line.includes(`${three.runningCap} running requests: each has a private`)));
+  const one = planOf(input(600), FAT);
+  t.match(one, { asStreams: true, runningCap: 1 }, 'requests take turns where decodes share little');
+  t.match(planOf(input(600, { runningCap: 4 }), FAT), { asStreams: false, runningCap: 4 }, 'honoured');
+  t.match(planOf(smol(380)), { asStreams: false }, 'decodes that share weights are computed together');
+});
+
 t.test('the context of a request does not depend on how many run', async (t) => {
   for (const runningCap of [1, 2, 8, 32]) {
     t.equal(planOf(smol(900, { runningCap, layout: 'shared' })).contextTokens, 8192, `${runningCap} running`);

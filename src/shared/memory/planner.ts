@@ -64,7 +64,7 @@ function draftPlan(problem: PlanProblem): Draft {
     if (streams !== null) return streams;
   }
   const settled = settle(problem, shared);
-  settled.asStreams = suitsStreams(problem, settled);
+  if (suitsStreams(problem, settled)) runAsStreams(settled);
   settled.reasons.unshift({
     cap: 'layout',
     value: 'shared',
@@ -81,8 +81,23 @@ function draftPlan(problem: PlanProblem): Draft {
 function suitsStreams({ flags, machine, model }: PlanProblem, draft: Draft): boolean {
   const canAttend = flags.flashAttention !== 'off' && machine.memory === 'host';
   if (flags.layout !== 'auto' || !canAttend || model.canTrim === false) return false;
+  const streams = streamsIn(draft.cells, draft.runningCap);
+  // So many at once were asked for, and a pool can do it.
+  if (flags.runningCap !== 'auto' && streams < draft.runningCap) return false;
   const spanBytes = (draft.residentKvBytes / draft.cells) * TYPICAL_SPAN_TOKENS;
-  return streamsIn(draft.cells, draft.runningCap) > 1 || spanBytes >= model.weightsBytes;
+  return streams > 1 || spanBytes >= model.weightsBytes;
+}
+
+/** As many requests run as there are streams. */
+function runAsStreams(draft: Draft): void {
+  draft.asStreams = true;
+  const streams = streamsIn(draft.cells, draft.runningCap);
+  if (streams === draft.runningCap) return;
+  draft.runningCap = streams;
+  for (const reason of draft.reasons.filter(({ cap }) => cap === 'running')) {
+    reason.value = streams;
+    reason.sentence = `${streams} running requests: each has a private stream, ${TYPICAL_SPAN_TOKENS} tokens long or longer`;
+  }
 }
 
 function layoutSentence({ flags }: PlanProblem, { cells, runningCap, asStreams }: Draft): string {
