@@ -15,7 +15,7 @@ const APART = {
   ...LIMITS,
   cells: 4096,
   cellsMax: 4096,
-  contextTokens: 2048,
+  contextTokens: 3000,
   batchTokens: 68,
   cellBytes: 1000,
   weightsBytes: 1,
@@ -26,10 +26,10 @@ const promptsOf = (record: Int32Array) =>
     .filter(([, , count]) => count > 1)
     .map(([, , , , , request]) => request);
 
-t.test('answers that end within a second end first', async (t) => {
+t.test('answers that end soon end first', async (t) => {
   t.equal(answersEndFirst(BESIDE), true);
-  t.equal(answersEndFirst({ ...BESIDE, tokensLeft: 50 }), true, 'just a second');
-  t.equal(answersEndFirst({ ...BESIDE, tokensLeft: 51 }), false, 'too long a wait for a prompt');
+  t.equal(answersEndFirst({ ...BESIDE, tokensLeft: 100 }), true, 'just two seconds');
+  t.equal(answersEndFirst({ ...BESIDE, tokensLeft: 101 }), false, 'too long a wait for a prompt');
   t.equal(answersEndFirst({ ...BESIDE, tokensLeft: 5000, decodeMicros: 0 }), true, 'to measure what they take');
   t.equal(answersEndFirst({ ...BESIDE, decodes: 0, cells: 0 }), false, 'nobody answers');
 });
@@ -64,7 +64,7 @@ t.test('a long prompt waits for the answer beside it, a short one does not, and 
 t.test('a long prompt does not wait for a long answer', async (t) => {
   const harness = new SchedulerHarness(APART);
   // The harness's steps take a millisecond each.
-  harness.submit(1, letters(40), { params: { maxTokens: 1900, ignoreEos: true } });
+  harness.submit(1, letters(40), { params: { maxTokens: 2900, ignoreEos: true } });
   harness.submit(2, letters(300, 97), { params: { maxTokens: 4 } });
   for (let step = 0; step < 40 && harness.outcome(2).end === ''; step++) {
     harness.plan();

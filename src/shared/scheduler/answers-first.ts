@@ -7,8 +7,9 @@
  * keys and values, and weights that all decodes of a step share: where its own are more than the weights, there is little to gain.
  */
 
-/** What prompts wait for answers at most. Chosen: a moment for a reader, several times what it saves. */
-const MOST_WAIT_MICROS = 1_000_000;
+/** What prompts wait for answers at most. Chosen: what a prompt of a thousand tokens takes there by itself. With half of it, answers of 32 tokens
+ *  in conversations of 2,000 were sometimes over it and sometimes not (2 CPU cores). */
+const MOST_WAIT_MICROS = 2_000_000;
 
 export interface AnswersBeside {
   /** Sequences that decode in this step. */
