@@ -138,8 +138,10 @@ export class ContextMover {
 
   /** Moves the context when its policy says so. Called with the plan's wish known. True: a move is wanted, and waits or is on its way. */
   move(nowMs: number): boolean {
-    if (this.isMoving) return true;
     const { scheduler, live, report } = this.links;
+    // After a failed step the forward worker makes a context unasked: what the old one held must not be asked for.
+    const isRemade = !scheduler.isOnContext && this.rung !== RUNG_NONE;
+    if (this.isMoving || isRemade) return true;
     if (this.rescueRung !== null) {
       if (scheduler.inFlightCount === 0) this.withdrawRescue(this.rescueRung);
       return true;

@@ -91,3 +91,33 @@ t.test('a stream of short answers holds a long prompt up, but never for good', a
   t.not(harness.outcome(1).end, '');
   t.same(harness.outcome(1).tokens, fakeCompletion(letters(1000), 2));
 });
+
+t.test('answers that follow each other without a pause hold a long prompt up for ten seconds at most', async (t) => {
+  const harness = new SchedulerHarness({ ...APART, sequences: 4, runningCap: 4 });
+  let next = 10;
+  const chat = [letters(40), letters(40, 97)];
+  // Of different lengths, so that they do not end together.
+  const answerOf = (i: number) => ({ maxTokens: 29 + 8 * i, ignoreEos: true });
+  // Two conversations take turns so that one always answers: what they add is short, what they have is not.
+  const speakers = chat.map((prompt, i) => {
+    harness.submit(next, prompt, { params: answerOf(i) });
+    return next++;
+  });
+  let stepsUntilAnswered = 0;
+  for (let step = 0; step < 20_000; step++) {
+    harness.nowMs++;
+    if (step === 15) harness.submit(1, letters(1000, 70), { params: { maxTokens: 2 } });
+    speakers.forEach((id, i) => {
+      const isTurn = harness.outcome(id).end !== '';
+      if (!isTurn) return;
+      harness.submit(next, chat[i], { params: answerOf(i) });
+      speakers[i] = next++;
+    });
+    harness.plan();
+    harness.run();
+    if (step > 15 && harness.outcome(1).end !== '' && stepsUntilAnswered === 0) stepsUntilAnswered = step - 15;
+  }
+  t.ok(stepsUntilAnswered > 0, 'it is answered');
+  t.ok(stepsUntilAnswered < 10_300, `ten seconds and its own steps: ${stepsUntilAnswered} ms`);
+  t.same(harness.outcome(1).tokens, fakeCompletion(letters(1000, 70), 2));
+});

@@ -10,6 +10,8 @@
 /** What prompts wait for answers at most. Chosen: what a prompt of a thousand tokens takes there by itself. With half of it, answers of 32 tokens
  *  in conversations of 2,000 were sometimes over it and sometimes not (2 CPU cores). */
 const MOST_WAIT_MICROS = 2_000_000;
+/** What one prompt waits for answers, one after another, in all. Chosen: five of the longest. */
+export const ALL_WAITS_MS = 10_000;
 
 export interface AnswersBeside {
   /** Sequences that decode in this step. */

@@ -62,6 +62,9 @@ export class Request {
   /** Drafts in flight: cells behind `computedCount`, of which its result says how many stay. Nothing is planned for it meanwhile. */
   draftCount = 0;
   readonly lookup = new PromptLookup();
+  /** Its prefill has waited for answers beside it (answers-first.ts): so long, and, while it waits, since when. */
+  private heldBeforeMs = 0;
+  private heldSinceMs: number | null = null;
 
   constructor(readonly spec: RequestSpec) {
     if (spec.promptTokens.length === 0) throw new RangeError('a prompt has at least one token');
@@ -94,6 +97,19 @@ export class Request {
   /** All but the newest token computed, and a sample planned before: one token a step from here. */
   get isDecoding(): boolean {
     return this.remaining === 1 && this.tokenCount > this.promptCount;
+  }
+
+  hold(nowMs: number): void {
+    this.heldSinceMs ??= nowMs;
+  }
+
+  release(nowMs: number): void {
+    this.heldBeforeMs = this.heldMs(nowMs);
+    this.heldSinceMs = null;
+  }
+
+  heldMs(nowMs: number): number {
+    return this.heldBeforeMs + (this.heldSinceMs === null ? 0 : nowMs - this.heldSinceMs);
   }
 
   /** Its step has sampled: all known tokens but the newest have their cells. Returns how many drafts were right. */

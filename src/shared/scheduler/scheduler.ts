@@ -264,9 +264,14 @@ export class Scheduler {
     return this.wantedCells > 0 || this.wantedSequences > 0;
   }
 
-  /** Cells of the longest sequence of a running request. */
+  /** Cells that the longest sequence of a running request takes, or will when its prompt is computed. */
   get longestCells(): number {
-    return this.pool.longestBusyCells();
+    return this.book.running.reduce((most, { tokenCount }) => Math.max(most, tokenCount), this.pool.longestBusyCells());
+  }
+
+  /** False: none was there, or a step has failed and the one made instead has not been told of. */
+  get isOnContext(): boolean {
+    return this.hasContext;
   }
 
   /**

@@ -1,6 +1,6 @@
 import { liveChunkTokens } from '../memory/live-chunk.js';
 import { NOTICE_KIND } from '../token-wire.js';
-import { answersEndFirst } from './answers-first.js';
+import { ALL_WAITS_MS, answersEndFirst } from './answers-first.js';
 import { inWholeTiles, withoutFragments } from './attention-tiles.js';
 import { type BatchPlan, type Restore, startWordsOf } from './batch-plan.js';
 import type { StepTimes } from './chunk-policy.js';
@@ -116,13 +116,24 @@ export class StepPlanner {
     const chunk = inWholeTiles(wanted, limits.tileTokens);
     let budget = Math.min(chunk, limits.batchTokens - plan.decodes - plan.draftTokens);
     this.chunkTokens = chunk;
-    this.longWait = this.answersEndFirst();
     const { short, long } = splitPrefills(book.running, chunk);
+    this.longWait = this.answersEndFirst() && this.mayWait(long);
     for (const request of short) budget -= this.planChunk(request, budget);
     const keptForLong = long.length > 0 && !this.longWait ? budget >> 1 : 0;
     budget = this.admitWaiting(budget - keptForLong) + keptForLong;
     if (this.longWait) return;
-    for (const request of long) budget -= this.planChunk(request, budget);
+    for (const request of long) {
+      request.release(book.nowMs);
+      budget -= this.planChunk(request, budget);
+    }
+  }
+
+  /** Short prompts go on meanwhile, and answers that follow each other could keep a long one waiting for ever. */
+  private mayWait(long: readonly Request[]): boolean {
+    const { nowMs } = this.book;
+    if (long.some((request) => request.heldMs(nowMs) > ALL_WAITS_MS)) return false;
+    for (const request of long) request.hold(nowMs);
+    return true;
   }
 
   private answersEndFirst(): boolean {
