@@ -14,6 +14,7 @@ import { spillBudget } from '../shared/memory/spill-budget.js';
 import { RESULT, RESULT_HEADER_WORDS } from '../shared/result-wire.js';
 import type { RingProducer } from '../shared/ring.js';
 import type { CarryBudget } from '../shared/scheduler/carry-over.js';
+import { rungInputOf } from '../shared/scheduler/rung-input.js';
 import type { Scheduler } from '../shared/scheduler/scheduler.js';
 import type { LiveMemory } from './live-memory.js';
 import type { OverlapOptions } from './overlap-options.js';
@@ -185,21 +186,13 @@ export class ContextMover {
     // What was saved since the reading is charged, or a climb and the tier would both take the same bytes.
     const { heldBytes, freshBytes } = this.isOneMemory ? scheduler.hostPrefix : { heldBytes: 0, freshBytes: 0 };
     const headroomBytes = Math.max(0, live.headroomBytes - freshBytes);
-    const cells = scheduler.cellCounts();
-    return {
+    return rungInputOf(scheduler, {
       nowMs,
       rung: this.rung,
-      wantedCells: scheduler.wantedCells,
-      wantedSequences: scheduler.wantedSequences,
-      longestCells: scheduler.longestCells,
-      usedCells: cells.used,
-      activeCells: cells.used - cells.cached,
-      isStalled: scheduler.isStalled,
-      hasWork: scheduler.activeCount > 0,
       headroomBytes,
       reclaimableBytes: heldBytes,
       pressureLevel,
-    };
+    });
   }
 
   private carryBudget({ copyBytes, spillMs }: Omit<RungMove, 'reason'>): CarryBudget {

@@ -99,15 +99,18 @@ export class Request {
     return this.remaining === 1 && this.tokenCount > this.promptCount;
   }
 
+  /** Its prefill waits from here on. */
   hold(nowMs: number): void {
     this.heldSinceMs ??= nowMs;
   }
 
+  /** It goes on. */
   release(nowMs: number): void {
     this.heldBeforeMs = this.heldMs(nowMs);
     this.heldSinceMs = null;
   }
 
+  /** How long it has waited in all, ms. */
   heldMs(nowMs: number): number {
     return this.heldBeforeMs + (this.heldSinceMs === null ? 0 : nowMs - this.heldSinceMs);
   }

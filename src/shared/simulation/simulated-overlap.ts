@@ -6,6 +6,7 @@ import { type RungInput, RungPolicy } from '../memory/rung-policy.js';
 import { startWordsMax } from '../pipeline-buffers.js';
 import { CARRY_NOTHING } from '../scheduler/carry-over.js';
 import type { SchedulerLimits } from '../scheduler/limits.js';
+import { rungInputOf } from '../scheduler/rung-input.js';
 import { Scheduler } from '../scheduler/scheduler.js';
 
 /** As the overlap worker has it: how often the ladder is looked at when nobody waits for it. */
@@ -112,21 +113,8 @@ export class SimulatedOverlap {
   }
 
   private rungInput(nowMs: number, live: LiveReadings): RungInput {
-    const { scheduler } = this;
-    const cells = scheduler.cellCounts();
-    return {
-      nowMs,
-      rung: this.rung,
-      wantedCells: scheduler.wantedCells,
-      wantedSequences: scheduler.wantedSequences,
-      longestCells: scheduler.longestCells,
-      usedCells: cells.used,
-      activeCells: cells.used - cells.cached,
-      isStalled: scheduler.isStalled,
-      hasWork: scheduler.activeCount > 0,
-      headroomBytes: live.headroomBytes,
-      pressureLevel: live.pressureLevel,
-    };
+    const { headroomBytes, pressureLevel } = live;
+    return rungInputOf(this.scheduler, { nowMs, rung: this.rung, headroomBytes, pressureLevel });
   }
 }
 
