@@ -25,8 +25,8 @@ void OnEnvironmentEnd(AddonData* data) {
   data->lease.reset();
 }
 
-// backendInit(path: string): opens the engine's backends for this environment. `path`: the folder where backends that are
-// libraries of their own lie, or the file of one; empty when they are linked in. A second call does nothing.
+// backendInit(path: string): opens the engine's backends for this environment. `path`: the folder where backends that
+// are libraries of their own lie, or the file of one; empty when they are linked in. A second call does nothing.
 Napi::Value BackendInit(const Napi::CallbackInfo& info) {
   return Guarded(info.Env(), [&]() -> Napi::Value {
     if (!info[0].IsString())

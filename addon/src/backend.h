@@ -11,8 +11,9 @@ namespace plimsoll {
 
 struct LoadedModel;
 
-// Holds the engine's backends open while it lives. `path`: a folder that is searched for backends that are separate libraries, or
-// the file of one; empty when they are linked in. Only the first of a process counts: a backend cannot be loaded twice.
+// Holds the engine's backends open while it lives. `path`: a folder that is searched for backends that are separate
+// libraries, or the file of one; empty when they are linked in. Only the first of a process counts: a backend cannot be
+// loaded twice.
 class BackendLease {
 public:
   explicit BackendLease(const std::string& path);

@@ -77,7 +77,8 @@ void CheckBlocks(const llama_model* model, ggml_type type, const char* which) {
   for (const std::string& key : {std::string(which) + "_length", std::string(which) + "_length_swa"}) {
     std::string stated = ModelMetadata(model, architecture + ".attention." + key);
     // Most models have one length of heads, and say nothing of another in their windows.
-    if (stated.empty() && key != std::string(which) + "_length") continue;
+    if (stated.empty() && key != std::string(which) + "_length")
+      continue;
     int64_t length = stated.empty() ? llama_model_n_embd(model) / heads : std::strtoll(stated.c_str(), nullptr, 10);
     if (length % block != 0) {
       throw AddonError("invalid_argument", std::string("a ") + ggml_type_name(type) +
@@ -99,8 +100,8 @@ int BridgedGap(const ContextSpec& spec, const LoadedModel& loaded) {
 
 // A CPU's flash attention works in tiles of 64 tokens, all of which look at the cells of each: one decode among a
 // prompt's tokens makes its whole tile look at another conversation, and private streams leave a prompt of 64 with 63
-// tokens, which get no tile at all. Measured with 16 KV heads of 128, three decodes at 1,500 cells beside a chunk of 64:
-// 287 instead of 643 ms (shared pool), 250 instead of 562 ms (private streams).
+// tokens, which get no tile at all. Measured with 16 KV heads of 128, three decodes at 1,500 cells beside a chunk of
+// 64: 287 instead of 643 ms (shared pool), 250 instead of 562 ms (private streams).
 bool SeparatesPrompts(const ContextSpec& spec, const LoadedModel& loaded) {
   return !loaded.on_gpu && spec.flash_attention != LLAMA_FLASH_ATTN_TYPE_DISABLED;
 }

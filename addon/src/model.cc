@@ -74,7 +74,8 @@ llama_model_params EngineParameters(const ModelOptions& options, std::vector<ggm
   return parameters;
 }
 
-// A second vocabulary would take tens of megabytes and most of the time of the load; a measurement needs its size alone.
+// A second vocabulary would take tens of megabytes and most of the time of the load; a measurement needs its size
+// alone.
 std::vector<llama_model_kv_override> WithoutVocabulary(const LoadedModel& loaded) {
   llama_model_kv_override tokenizer{};
   tokenizer.tag = LLAMA_KV_OVERRIDE_TYPE_STR;

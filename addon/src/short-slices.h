@@ -26,8 +26,8 @@ struct SchedulingAttributes {
 constexpr uint64_t kSliceNanos = 100'000;
 constexpr uint32_t kPolicyOther = 0;
 
-// Asks for short slices for the calling thread and those that it starts from now on: the same share of the processor, in
-// smaller pieces. Linux 6.12 and later grant it; what an older kernel says does not matter.
+// Asks for short slices for the calling thread and those that it starts from now on: the same share of the processor,
+// in smaller pieces. Linux 6.12 and later grant it; what an older kernel says does not matter.
 inline void AskForShortSlices() {
   SchedulingAttributes attributes{};
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0 || attributes.policy != kPolicyOther)

@@ -8,9 +8,9 @@
 
 namespace plimsoll {
 
-// Memory of saved sequences: as large as the headroom allows, filled at once, gone in some hundred milliseconds. Its pages are made in one
-// call, because a fault for each costs three times as much as the copy; and it goes back when told, because a garbage collection may be minutes
-// away.
+// Memory of saved sequences: as large as the headroom allows, filled at once, gone in some hundred milliseconds. Its
+// pages are made in one call, because a fault for each costs three times as much as the copy; and it goes back when
+// told, because a garbage collection may be minutes away.
 class StateMemory : public std::enable_shared_from_this<StateMemory> {
 public:
   // `bytes` > 0. Throws AddonError out_of_memory.

@@ -66,8 +66,8 @@ private:
   void SampleRows(Context& context, SamplerPool& pool, const Part& part, int32_t* output);
   // Samples row after row as long as drafts are right. `samples` has room for all its rows; the last may stay unused.
   void SampleSegment(Sampled& sampled, SampleResult& result, Workspace& workspace, int32_t* samples);
-  // Takes wrong drafts out of their sequences and closes the gaps that they have left between the part's samples. False:
-  // the engine refused. `count`: samples that there are.
+  // Takes wrong drafts out of their sequences and closes the gaps that they have left between the part's samples.
+  // False: the engine refused. `count`: samples that there are.
   bool DropWrongDrafts(Context& context, const Part& part, int32_t* samples, int32_t& count);
 
   RecordView record_;
