@@ -54,6 +54,7 @@
         'src/context.cc',
         'src/devices.cc',
         'src/engine.cc',
+        'src/file-cache.cc',
         'src/grammar.cc',
         'src/grammar-check.cc',
         'src/grammar-rules.cc',

@@ -44,24 +44,34 @@ StatePart AsOneStream(uint8_t* state, size_t bytes) {
   return {offset, bytes - (streams - 1) * kWord + kStateTailBytes};
 }
 
-void SetStreams(uint8_t* state, uint32_t streams) { std::memcpy(state + kStateHeaderBytes, &streams, kWord); }
+void SetStreams(uint8_t* state, uint32_t streams) {
+  std::memcpy(state + kStateHeaderBytes, &streams, kWord);
+}
 
 bool SetFileStreams(const char* path, uint32_t streams) {
   File file(path);
+  uint32_t header[kStateFileHeaderBytes / kWord] = {};
+  if (file.descriptor < 0 || pread(file.descriptor, header, sizeof(header), 0) != sizeof(header))
+    return false;
+  uint32_t& tokens = header[kStateFileHeaderBytes / kWord - 1];
   uint32_t words[1 + kStreamsMax] = {};
-  constexpr off_t at = kStateFileHeaderBytes;
-  if (file.descriptor < 0 || pread(file.descriptor, words, sizeof(words), at) < static_cast<ssize_t>(2 * kWord))
+  off_t at = kStateFileHeaderBytes + static_cast<off_t>(tokens) * kWord;
+  if (tokens > kStreamsMax || pread(file.descriptor, words, sizeof(words), at) < static_cast<ssize_t>(2 * kWord))
     return false;
-  if (words[0] == streams)
-    return true;
-  // Streams before its own cannot be taken away from a file.
-  if (words[0] > kStreamsMax || EmptyStreamsBefore(words, 1 + kStreamsMax) >= streams)
+  uint32_t before = EmptyStreamsBefore(words, 1 + kStreamsMax);
+  if (words[0] > kStreamsMax || before >= words[0] || tokens + before > kStreamsMax)
     return false;
+  // The streams before its own become tokens, which nobody looks at; those that it lacks behind are added.
+  uint32_t behind = words[0] - 1 - before;
   struct stat status;
   if (fstat(file.descriptor, &status) != 0)
     return false;
-  off_t more = streams > words[0] ? static_cast<off_t>((streams - words[0]) * kWord) : 0;
-  return ftruncate(file.descriptor, status.st_size + more) == 0 && pwrite(file.descriptor, &streams, kWord, at) == kWord;
+  off_t more = streams - 1 > behind ? static_cast<off_t>(streams - 1 - behind) * kWord : 0;
+  at += static_cast<off_t>(before) * kWord;
+  tokens += before;
+  return ftruncate(file.descriptor, status.st_size + more) == 0 &&
+         pwrite(file.descriptor, &streams, kWord, at) == kWord &&
+         pwrite(file.descriptor, header, sizeof(header), 0) == sizeof(header);
 }
 
 } // namespace plimsoll

@@ -34,7 +34,8 @@ export interface NativeEngineObject {
   saveSequence(sequence: number): Uint8Array;
   restoreSequence(sequence: number, state: Uint8Array): boolean;
   releaseState(state: Uint8Array): void;
-  writeSequence(sequence: number, path: string): number;
+  writeSequence(sequence: number, path: string, cachedBytes: number): number;
+  readAhead(path: string): void;
   readSequence(sequence: number, path: string): boolean;
   readings(): Readings;
   setAbortFlag(words: Int32Array, index: number): void;

@@ -19,8 +19,10 @@ export const CONTEXT_HEADER = {
   /** Writing those may take so long, and all of them so many MiB. */
   spillMs: 4,
   spillMib: 5,
+  /** MiB of them that may stay in the system's file cache. */
+  cacheMib: 6,
 } as const;
-export const CONTEXT_HEADER_WORDS = 6;
+export const CONTEXT_HEADER_WORDS = 7;
 
 /** Of each sequence: its number in the old context, and in the new one. */
 export const KEPT_WORDS = 2;

@@ -136,11 +136,14 @@ export interface Engine {
   /** Gives a saved state's memory back at once; it is empty afterwards. */
   releaseState(state: Uint8Array): void;
   /**
-   * The same into the file at `path` and back from it, with no more in memory on the way than the sequence's cells of one tensor. Returns the
-   * file's bytes. `readSequence` returns false when the sequence does not fit or the file cannot be read to its end.
+   * The same into the file at `path` and back from it, with no more in memory on the way than the sequence's cells of one tensor, and
+   * `cachedBytes` of the file in the system's cache afterwards (Linux). Returns the file's bytes. `readSequence` returns false when the sequence
+   * does not fit or the file cannot be read to its end.
    * @throws EngineError failed, when it cannot be written.
    */
-  writeSequence(sequence: number, path: string): number;
+  writeSequence(sequence: number, path: string, cachedBytes: number): number;
+  /** The file at `path` will be read: the system begins to, and does so beside what comes next (Linux). */
+  readAhead(path: string): void;
   readSequence(sequence: number, path: string): boolean;
   readings(): Readings;
   /** A flag that the engine polls while it decodes: an Int32 word in shared memory; non-zero aborts (CPU, Metal). */

@@ -22,13 +22,14 @@ interface Copy extends SequenceMove {
 /** Sequences that a move carries over. */
 export interface KeptSequences {
   copied: readonly SequenceMove[];
-  /** Through files, in at most so many ms and bytes. */
   spilled: readonly SequenceMove[];
+  /** These go through files: in at most so many ms and bytes, of which so many may stay in the system's file cache. */
   spillMs: number;
   spillBytes: number;
+  cacheBytes: number;
 }
 
-export const KEEP_NOTHING: KeptSequences = { copied: [], spilled: [], spillMs: 0, spillBytes: 0 };
+export const KEEP_NOTHING: KeptSequences = { copied: [], spilled: [], spillMs: 0, spillBytes: 0, cacheBytes: 0 };
 
 /** The forward worker's contexts: moves sequences between the rungs of the ladder, and makes a lost context anew. */
 export class ContextKeeper {
@@ -52,8 +53,11 @@ export class ContextKeeper {
       return { context: null, rung, carried: [] };
     }
     // Files first: while they are written, copies would only lie there.
-    const spilled = this.spill.write(keep.spilled, keep.spillMs, keep.spillBytes);
+    const spilled = this.spill.write(keep.spilled, keep);
     const copies = keep.copied.flatMap((move) => this.copy(move));
+    // The disk is read while the pages of the next context are made.
+    this.engine.freeContext();
+    this.spill.readAhead(spilled);
     const context = this.replace(rung);
     // Copies may be as large as the headroom: each goes as soon as its cells stand, not when the heap is cleaned one day.
     const isCopyBack = ({ to, state }: Copy) => {

@@ -134,7 +134,7 @@ export class ContextMover {
     this.rescueRung = null;
     Atomics.store(control, CONTROL.abortDecode, 0);
     Atomics.store(control, CONTROL.rescue, 0);
-    this.sendContext({ rung, copyBytes: 0, spillMs: 0 });
+    this.sendContext({ rung, copyBytes: 0, spillMs: 0, cacheBytes: 0 });
   }
 
   /** Moves the context when its policy says so. Called with the plan's wish known. True: a move is wanted, and waits or is on its way. */
@@ -222,6 +222,7 @@ export class ContextMover {
     words[at + CONTEXT_HEADER.keepCount] = keep.length;
     words[at + CONTEXT_HEADER.copyCount] = copied.length;
     words[at + CONTEXT_HEADER.spillMs] = Math.ceil(move.spillMs);
+    words[at + CONTEXT_HEADER.cacheMib] = Math.floor(move.cacheBytes / MIB);
     words[at + CONTEXT_HEADER.spillMib] = Math.ceil((spilledTokens * cellBytes) / MIB);
     keep.forEach(({ from, to }, i) => {
       words[at + CONTEXT_HEADER_WORDS + i * KEPT_WORDS] = from;

@@ -188,7 +188,7 @@ export class FakeEngine implements Engine {
     structuredClone(state, { transfer: [state.buffer as ArrayBuffer] });
   }
 
-  writeSequence(sequence: number, path: string): number {
+  writeSequence(sequence: number, path: string, _cachedBytes: number): number {
     const state = this.cellsFor(sequence).save(sequence);
     this.writeCount++;
     // What a disk that is full leaves behind.
@@ -197,6 +197,8 @@ export class FakeEngine implements Engine {
     if (isFull) throw new EngineError('failed', 'the engine could not write the sequence');
     return state.length;
   }
+
+  readAhead(_path: string): void {}
 
   readSequence(sequence: number, path: string): boolean {
     return this.restoreSequence(sequence, new Uint8Array(readFileSync(path)));

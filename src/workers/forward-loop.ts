@@ -297,5 +297,6 @@ function keptSequences(words: Int32Array, at: number): KeptSequences {
     spilled: kept.slice(copyCount),
     spillMs: words[at + CONTEXT_HEADER.spillMs],
     spillBytes: words[at + CONTEXT_HEADER.spillMib] * MIB,
+    cacheBytes: words[at + CONTEXT_HEADER.cacheMib] * MIB,
   };
 }

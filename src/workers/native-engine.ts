@@ -80,8 +80,12 @@ export class NativeEngine implements Engine {
     engineCall(() => this.#native.releaseState(state));
   }
 
-  writeSequence(sequence: number, path: string): number {
-    return engineCall(() => this.#native.writeSequence(sequence, path));
+  writeSequence(sequence: number, path: string, cachedBytes: number): number {
+    return engineCall(() => this.#native.writeSequence(sequence, path, cachedBytes));
+  }
+
+  readAhead(path: string): void {
+    engineCall(() => this.#native.readAhead(path));
   }
 
   readSequence(sequence: number, path: string): boolean {

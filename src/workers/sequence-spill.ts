@@ -14,6 +14,19 @@ export interface SpilledSequence extends SequenceMove {
   readDescriptor: number;
 }
 
+interface WrittenSequence extends SpilledSequence {
+  bytes: number;
+}
+
+export interface SpillLimits {
+  /** Time for all of them. */
+  spillMs: number;
+  /** Bytes of all of them, at most. */
+  spillBytes: number;
+  /** Bytes of them that may stay in the system's file cache; those of the first are the ones that do. */
+  cacheBytes: number;
+}
+
 /**
  * Sequences that wait in files while the context is replaced, because memory has no room for their copies. Each file is on the disk before the
  * next is written: its pages in the file cache are clean then, and the kernel takes them back when it needs them.
@@ -31,14 +44,13 @@ export class SequenceSpill {
   ) {}
 
   /**
-   * Writes them in this order until one fails or `limitMs` are over, `bytes` together at most. What is not written is computed again; the
-   * reason is logged once.
+   * Writes them in this order until one fails or the time is over. What is not written is computed again; the reason is logged once.
    */
-  write(sequences: readonly SequenceMove[], limitMs: number, bytes: number): SpilledSequence[] {
+  write(sequences: readonly SequenceMove[], limits: SpillLimits): SpilledSequence[] {
     const spilled: SpilledSequence[] = [];
     if (sequences.length === 0) this.forgetSlowly();
     else {
-      const failure = this.writeAll(sequences, limitMs, bytes, spilled);
+      const failure = this.writeAll(sequences, limits, spilled);
       if (failure !== null) {
         const count = sequences.length - spilled.length;
         this.warn(
@@ -47,6 +59,11 @@ export class SequenceSpill {
       }
     }
     return spilled;
+  }
+
+  /** They are read soon. */
+  readAhead(spilled: readonly SpilledSequence[]): void {
+    for (const { readDescriptor } of spilled) this.engine.readAhead(descriptorPath(readDescriptor));
   }
 
   /** Puts it back into a context of `sequences` sequences and removes it. False: it does not fit, or cannot be read. */
@@ -61,19 +78,21 @@ export class SequenceSpill {
   /** What went wrong, if anything did. */
   private writeAll(
     sequences: readonly SequenceMove[],
-    limitMs: number,
-    bytes: number,
+    { spillMs, spillBytes, cacheBytes }: SpillLimits,
     spilled: SpilledSequence[],
   ): string | null {
     const startMs = performance.now();
     try {
-      const folder = this.folderFor(bytes);
+      const folder = this.folderFor(spillBytes);
+      let cachedBytes = cacheBytes;
       for (const sequence of sequences) {
-        spilled.push(this.writeOne(folder, sequence));
+        const { bytes, ...file } = this.writeOne(folder, sequence, cachedBytes);
+        spilled.push(file);
+        cachedBytes = Math.max(cachedBytes - bytes, 0);
         const isLast = spilled.length === sequences.length;
         const ms = performance.now() - startMs;
         // One more takes about as long as each of those before it.
-        if (!isLast && ms + ms / spilled.length > limitMs) return `writing ${spilled.length} took ${Math.round(ms)} ms`;
+        if (!isLast && ms + ms / spilled.length > spillMs) return `writing ${spilled.length} took ${Math.round(ms)} ms`;
       }
       return null;
     } catch (error) {
@@ -95,7 +114,7 @@ export class SequenceSpill {
     return this.folder;
   }
 
-  private writeOne(folder: string, { from, to }: SequenceMove): SpilledSequence {
+  private writeOne(folder: string, { from, to }: SequenceMove, cachedBytes: number): WrittenSequence {
     const name = path.join(folder, `sequence-${process.pid}-${++this.files}`);
     const startMs = performance.now();
     const writeDescriptor = openSync(name, 'wx', 0o600);
@@ -106,10 +125,10 @@ export class SequenceSpill {
       unlinkSync(name);
     }
     try {
-      const bytes = this.engine.writeSequence(from, descriptorPath(writeDescriptor));
+      const bytes = this.engine.writeSequence(from, descriptorPath(writeDescriptor), cachedBytes);
       fdatasyncSync(writeDescriptor);
       this.bytesPerMs = bytes / Math.max(performance.now() - startMs, Number.EPSILON);
-      return { from, to, readDescriptor };
+      return { from, to, readDescriptor, bytes };
     } catch (error) {
       closeSync(readDescriptor);
       throw error;

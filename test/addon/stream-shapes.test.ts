@@ -52,12 +52,12 @@ for (const { from, out, to, into } of MOVES) {
   });
 }
 
-t.test('the same through a file, where no stream before its own is in the way', async (t) => {
+t.test('the same through a file', async (t) => {
   const folder = t.testdir();
   const file = path.join(folder, 'sequence');
   shape('private', 4);
   prefill(0);
-  t.ok(under.engine.writeSequence(0, file) > 0);
+  t.ok(under.engine.writeSequence(0, file, 0) > 0);
   const expected = goOn(0);
   for (const sequences of [1, 2, 4, 6]) {
     shape('private', sequences);
@@ -66,9 +66,13 @@ t.test('the same through a file, where no stream before its own is in the way', 
   }
   shape('private', 4);
   prefill(3);
-  under.engine.writeSequence(3, file);
-  shape('private', 2);
-  t.notOk(under.engine.readSequence(0, file), 'three empty streams are more than two have');
+  under.engine.writeSequence(3, file, 2 ** 30);
+  const third = goOn(3);
+  for (const sequences of [2, 1, 4, 3]) {
+    shape('private', sequences);
+    t.ok(under.engine.readSequence(0, file), `${sequences} streams, of which none is the fourth`);
+    t.same(goOn(0), third);
+  }
   t.same(readdirSync(folder), ['sequence']);
   shape('private', 6);
   const descriptor = openSync(file, 'r');

@@ -145,7 +145,7 @@ t.test('a shared pool grows under four live sequences', async (t) => {
 const KINDS: TestModelName[] = ['tiny-qwen3', 'tiny-mamba', 'tiny-hybrid', 'gemma3-270m'];
 
 /** Room for what a move takes: as long and as much as it wants. */
-const AT_LEISURE = { spillMs: 60_000, spillBytes: 2 ** 20 };
+const AT_LEISURE = { spillMs: 60_000, spillBytes: 2 ** 20, cacheBytes: 2 ** 20 };
 const WAYS = {
   'in memory': { ...AT_LEISURE, copied: [{ from: 0, to: 0 }], spilled: [] },
   'through a file': { ...AT_LEISURE, copied: [], spilled: [{ from: 0, to: 0 }] },

@@ -1,5 +1,7 @@
 /** Four live sequences of 2k tokens go into a smaller context, half of them through files, and say what they would have said. */
+import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
+import path from 'node:path';
 import t from 'tap';
 import { ContextKeeper } from '../../src/workers/context-keeper.js';
 import { SequenceSpill } from '../../src/workers/sequence-spill.js';
@@ -17,6 +19,8 @@ const OUTPUT_TOKENS = 12;
 /** Streams: what a sequence computes does not depend on where in memory it lies, and answers are equal to the token. */
 const LOWER = { ...SMALL_CONTEXT, layout: 'private', cells: 2_048, batchTokens: 512, ubatchTokens: 512 } as const;
 const UPPER = { ...LOWER, cells: 4_096 };
+/** Of files; less than one of them has. */
+const CACHED_BYTES = 2 ** 24;
 const EVERYBODY = Array.from({ length: LIVE }, (_, sequence) => sequence);
 
 function prefill(under: EngineUnderTest): void {
@@ -40,6 +44,14 @@ function decode(under: EngineUnderTest, answers: number[][], count: number): voi
   }
 }
 
+/** Bytes of a file that are in the file cache; null where nobody tells. */
+function residentBytes(file: string): number | null {
+  const { status, stdout } = spawnSync('fincore', ['--bytes', '--noheadings', '--output', 'RES', file], {
+    encoding: 'utf8',
+  });
+  return status === 0 ? Number(stdout) : null;
+}
+
 /** Each answer begins with a token that nobody sampled, behind the prompt's end. */
 const begun = () => EVERYBODY.map((sequence) => [400 + sequence]);
 
@@ -61,9 +73,21 @@ t.test('four answers of 2k tokens go on in half of the context', async (t) => {
   const keeper = new ContextKeeper(under.engine, [LOWER, UPPER], 1, spill, t.fail, () => {});
   const moved = begun();
   decode(under, moved, BEFORE_MOVE);
-  const kept = { copied: inPlace(2, 0), spilled: inPlace(3, 1), spillMs: 60_000, spillBytes: 2 ** 28 };
+  const kept = {
+    copied: inPlace(2, 0),
+    spilled: inPlace(3, 1),
+    spillMs: 60_000,
+    spillBytes: 2 ** 28,
+    cacheBytes: CACHED_BYTES,
+  };
   t.same(keeper.move(0, kept).carried, [2, 0, 3, 1]);
   t.same(readdirSync(folder), []);
   decode(under, moved, OUTPUT_TOKENS - BEFORE_MOVE);
   t.same(moved, expected);
+
+  const file = path.join(folder, 'sequence');
+  const written = under.engine.writeSequence(0, file, CACHED_BYTES);
+  const resident = residentBytes(file);
+  t.ok(written > 2 * CACHED_BYTES);
+  t.ok(resident === null || resident < CACHED_BYTES + 2 ** 22, `${resident} bytes stay in the file cache`);
 });

@@ -33,5 +33,9 @@ const engine: Pick<Engine, 'writeSequence'> = {
 const before = usedBytes();
 const warnings: string[] = [];
 const spill = new SequenceSpill(engine as Engine, folder, (message) => warnings.push(message));
-const spilled = spill.write(inPlace(0, 1, 2, 3), 60_000, 4 * SEQUENCE_PIECES * MIB);
+const spilled = spill.write(inPlace(0, 1, 2, 3), {
+  spillMs: 60_000,
+  spillBytes: 4 * SEQUENCE_PIECES * MIB,
+  cacheBytes: 0,
+});
 process.stdout.write(JSON.stringify({ spilled: spilled.length, grownBytes: highestBytes - before, warnings }));

@@ -183,12 +183,16 @@ t.test('files may be written until memory is short in earnest', async (t) => {
   const move = falling.decide(at(17));
   // 100 bytes a ms; 230,000 less a quarter of the margin and what goes in 300 ms are left.
   t.equal(move?.spillMs, 1_800);
+  t.equal(move?.copyBytes, 0, 'a copy would take what is gone in two seconds');
+  t.equal(move?.cacheBytes, 140_000, 'of files stays what leaves a quarter of the margin when the old context goes');
   t.equal(falling.rescue({ ...pressed, nowMs: 10_000, headroomBytes: 5_000 }, 2_000)?.spillMs, 0, 'not in a rescue');
 });
 
 t.test('a climb that cannot copy everything may use files beside the larger context', async (t) => {
   const tight = input({ usedCells: 400, activeCells: 400, isStalled: true, headroomBytes: 400_000 + 65_000 });
-  t.equal(new RungPolicy(LIMITS, 0).decide(tight)?.spillMs, 2_000);
+  const climb = new RungPolicy(LIMITS, 0).decide(tight);
+  t.equal(climb?.spillMs, 2_000);
+  t.equal(climb?.cacheBytes, 45_000, 'beside the larger one');
   const away = new RungPolicy(LIMITS, 0).decide(input({ rung: RUNG_NONE }));
   t.equal(away?.spillMs, 0, 'nothing stands');
 });

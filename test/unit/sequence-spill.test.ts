@@ -44,7 +44,13 @@ function standing(folder: string | null, options: Partial<FakeEngineOptions> = {
   return { engine, spill, warnings, keeper: new ContextKeeper(engine, LADDER, 1, spill, warn, () => {}) };
 }
 
-const ALL_SPILLED: KeptSequences = { copied: [], spilled: inPlace(0, 1, 2), spillMs: 60_000, spillBytes: 2 ** 20 };
+const ALL_SPILLED: KeptSequences = {
+  copied: [],
+  spilled: inPlace(0, 1, 2),
+  spillMs: 60_000,
+  spillBytes: 2 ** 20,
+  cacheBytes: 2 ** 20,
+};
 
 t.test('what memory has no room for goes through files, of which nothing stays', async (t) => {
   const folder = t.testdir();
