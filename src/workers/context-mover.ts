@@ -46,6 +46,7 @@ export class ContextMover {
   private epoch: number;
   /** A context record is on its way: nothing is planned until its answer. */
   private isMoving = false;
+  private sentAtMs = 0;
   /** The step in flight was told to give up, and the context to fall to this rung. */
   private rescueRung: number | null = null;
   private rungCheckAtMs = 0;
@@ -83,6 +84,7 @@ export class ContextMover {
     if (this.rung === RUNG_NONE) scheduler.putAway();
     else if (this.isMoving) scheduler.enterContext(limits, this.epoch, carried);
     else scheduler.applyContext(limits, this.epoch);
+    if (this.isMoving) this.rungs.noteMade(this.rung, performance.now() - this.sentAtMs);
     this.isMoving = false;
   }
 
@@ -230,6 +232,7 @@ export class ContextMover {
     });
     batches.commit();
     this.isMoving = true;
+    this.sentAtMs = performance.now();
     forwardBell.ring();
   }
 

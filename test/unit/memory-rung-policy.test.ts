@@ -65,11 +65,12 @@ t.test('a plan that fills the memory reaches its own top', async (t) => {
   t.equal(policy.decide({ ...tight, nowMs: 9_000 }), null, 'not soon after a move: what is left behind costs seconds');
   const cheap = { ...tight, usedCells: 20, nowMs: 9_000 };
   t.equal(policy.decide(cheap)?.rung, 2, 'at once where all can be copied');
-  t.equal(
-    policy.canClimb({ ...tight, headroomBytes: 400_000 + 59_000, nowMs: 60_000 }),
-    false,
-    'never into the margin',
-  );
+  const at = (leftBytes: number, activeCells: number) =>
+    policy.canClimb({ ...tight, activeCells, headroomBytes: 400_000 + leftBytes, nowMs: 60_000 });
+  t.equal(at(53_000, 10), true, 'two thirds of the margin');
+  t.equal(at(51_000, 10), false, 'are left while anything runs');
+  t.equal(at(41_000, 0), true, 'half where nothing can run without it');
+  t.equal(at(39_000, 0), false, 'never into the rest');
 });
 
 t.test('a climb takes what is had in no time at once', async (t) => {
@@ -104,10 +105,10 @@ t.test('what running requests have computed is not given up for a climb, unless 
 t.test('what a climb took is charged until the readings must show it', async (t) => {
   const policy = new RungPolicy(LIMITS, 0);
   // The reading is older than the first climb, which took 200,000 bytes.
-  const stale = input({ rung: 0, wantedCells: 400, headroomBytes: 650_000 });
+  const stale = input({ rung: 0, wantedCells: 400, headroomBytes: 635_000 });
   t.equal(policy.decide(stale)?.rung, 1);
-  const again = { ...stale, rung: 1, wantedCells: 800, nowMs: 200, headroomBytes: 640_000 };
-  t.equal(policy.decide(again), null, '400,000 more would leave 40,000');
+  const again = { ...stale, rung: 1, wantedCells: 800, nowMs: 200, headroomBytes: 630_000 };
+  t.equal(policy.decide(again), null, '400,000 more would leave 30,000');
   t.equal(policy.decide({ ...again, nowMs: 1_000 })?.rung, 2, 'by then the reading is believed');
 });
 
@@ -217,6 +218,24 @@ t.test('more requests than streams: as many streams as memory gives, of the leng
   t.equal(move({ rung: 0, wantedSequences: 2 }), null, 'those there are will do');
   t.equal(move({ rung: 2, wantedSequences: 3 })?.rung, 1, 'back to shorter ones costs nothing');
   t.equal(move({ rung: 2, wantedSequences: 3, longestCells: 201 }), null, 'but not while a longer one is needed');
+});
+
+t.test('more streams than were asked for only where they are had in no time', async (t) => {
+  const GIB = 2 ** 30;
+  const rungs = [1, 2, 4, 8].map((sequences) => ({ sequences, cells: 4096, bytes: sequences * GIB }));
+  const wish = input({ ...calm, rung: 0, wantedSequences: 2, headroomBytes: 20 * GIB });
+  const policy = new RungPolicy({ ...SHAPES, rungs }, 0);
+  t.equal(policy.decide(wish)?.rung, 1, 'a gigabyte more is; three are not');
+  const four = new RungPolicy({ ...SHAPES, rungs }, 0).decide({ ...wish, wantedSequences: 3 });
+  t.equal(four?.rung, 2, 'what is asked for is had in any time');
+  const small = [1, 2, 4, 8].map((sequences) => ({ sequences, cells: 512, bytes: (sequences * GIB) / 8 }));
+  t.equal(new RungPolicy({ ...SHAPES, rungs: small }, 0).decide(wish)?.rung, 2, 'half a gigabyte before any was made');
+  const quick = new RungPolicy({ ...SHAPES, rungs: small }, 0);
+  quick.noteMade(0, 50);
+  t.equal(quick.decide(wish)?.rung, 3);
+  const slow = new RungPolicy({ ...SHAPES, rungs: small }, 0);
+  slow.noteMade(0, 500);
+  t.equal(slow.decide(wish)?.rung, 1, 'not where making the last context took long');
 });
 
 t.test('a longer request: the shortest streams that hold it, whatever else they are', async (t) => {

@@ -53,6 +53,24 @@ for (const limitMib of [1638, 900, 500]) {
   }
 }
 
+t.test('what a plan promises is served at every limit, in a pool and in streams', async (t) => {
+  // In a pool of 480 and 580 MiB the climb that a request needed was refused once, for the margin, until its wait was over.
+  for (const layout of ['auto', 'shared'] as const) {
+    for (let limitMib = 440; limitMib <= 1_000; limitMib += 10) {
+      const result = runOn({
+        machine: cgroupMachine(limitMib * MIB),
+        chip: 'two-cores',
+        model: MODELS['fat-kv'],
+        workload: tightLoad(60),
+        seconds: 60,
+        flags: { layout },
+      });
+      mustFit(t, result);
+      t.same(Object.keys(result.ends), ['done'], `${limitMib} MiB, ${layout}`);
+    }
+  }
+});
+
 t.test('a shared prefix that many hold counts for each of them while the context moves', async (t) => {
   // Settings under which copies of shared cells once went over the limit at a climb.
   for (const [limitMib, prefix, pool, clients] of [

@@ -1,10 +1,5 @@
-import {
-  CELL_PADDING_TOKENS,
-  LONG_SPAN_TOKENS,
-  PRIVATE_MOST_CPU_BYTES,
-  PRIVATE_SHARE,
-  TYPICAL_SPAN_TOKENS,
-} from './constants.js';
+import { runAsStreams, suitsStreams } from './as-streams.js';
+import { CELL_PADDING_TOKENS, LONG_SPAN_TOKENS, PRIVATE_MOST_CPU_BYTES, PRIVATE_SHARE } from './constants.js';
 import type { CostModel } from './cost-model.js';
 import { type Draft, isShort } from './draft.js';
 import { draftPrivate } from './draft-private.js';
@@ -64,7 +59,7 @@ function draftPlan(problem: PlanProblem): Draft {
     if (streams !== null) return streams;
   }
   const settled = settle(problem, shared);
-  if (suitsStreams(problem, settled)) runAsStreams(settled);
+  if (suitsStreams(problem, settled)) runAsStreams(problem, settled);
   settled.reasons.unshift({
     cap: 'layout',
     value: 'shared',
@@ -72,32 +67,6 @@ function draftPlan(problem: PlanProblem): Draft {
     sentence: layoutSentence(problem, settled),
   });
   return settled;
-}
-
-/**
- * A CPU is the faster with them, a GPU with a pool; models with a state beside their cells are not moved between shapes. Where there is room
- * for one stream only, requests take turns: that costs nothing where decodes gain little by being computed together (answers-first.ts).
- */
-function suitsStreams({ flags, machine, model }: PlanProblem, draft: Draft): boolean {
-  const canAttend = flags.flashAttention !== 'off' && machine.memory === 'host';
-  if (flags.layout !== 'auto' || !canAttend || model.canTrim === false) return false;
-  const streams = streamsIn(draft.cells, draft.runningCap);
-  // So many at once were asked for, and a pool can do it.
-  if (flags.runningCap !== 'auto' && streams < draft.runningCap) return false;
-  const spanBytes = (draft.residentKvBytes / draft.cells) * TYPICAL_SPAN_TOKENS;
-  return streams > 1 || spanBytes >= model.weightsBytes;
-}
-
-/** As many requests run as there are streams. */
-function runAsStreams(draft: Draft): void {
-  draft.asStreams = true;
-  const streams = streamsIn(draft.cells, draft.runningCap);
-  if (streams === draft.runningCap) return;
-  draft.runningCap = streams;
-  for (const reason of draft.reasons.filter(({ cap }) => cap === 'running')) {
-    reason.value = streams;
-    reason.sentence = `${streams} running requests: each has a private stream, ${TYPICAL_SPAN_TOKENS} tokens long or longer`;
-  }
 }
 
 function layoutSentence({ flags }: PlanProblem, { cells, runningCap, asStreams }: Draft): string {

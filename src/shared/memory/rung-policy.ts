@@ -69,21 +69,26 @@ const GIVE_UP_LEAST_MS = 150;
 const COOL_DOWN_MS = 3_000;
 /** After pressure the ladder is not climbed for so long. Chosen: less than the five seconds in which throughput must be back. */
 const CALM_MS = 2_000;
-/** Part of the margin that a climb must leave. Chosen: what the backend takes beyond the plan, for which a part of the margin is there, shows
- *  in the readings by then; a whole margin would keep a tight plan off its own top for good. */
-const CLIMB_MARGIN_SHARE = 0.75;
+/** Part of the margin that a climb must leave. Chosen: what the backend and the heaps take beyond the plan, for which a part of the margin is
+ *  there, shows in the readings by then; more would keep a tight plan off its own top for good. Simulated from 440 to 1900 MiB: with 0.75
+ *  requests failed at some limits, with 0.65 none did, and the peak was the same. */
+const CLIMB_MARGIN_SHARE = 0.65;
 /** A climb for which cached prefixes must be left behind waits until nothing has pressed or moved for so long. Chosen: a pressure that comes
  *  and goes must not cost them each time. */
 const COSTLY_CALM_MS = 10_000;
-/** A climb takes more than was asked for up to this much: the next one would find more to carry, and less room for it. Chosen: its pages are
- *  zeroed in half a second. */
+/** A climb takes more than was asked for up to this much: the next one would find more to carry, and less room for it. Chosen: half a second
+ *  of zeroing pages, by the rate of the last move, at most what a good machine does in it. Measured: a virtual machine that gets each page from
+ *  its host does a tenth of that. */
 const GENEROUS_GROWTH_BYTES = 1.5 * 2 ** 30;
+const GENEROUS_GROWTH_MS = 500;
+/** Before a move was seen. Chosen: two seconds on such a machine. */
+const FIRST_GROWTH_BYTES = 2 ** 29;
 /** What running requests have computed may be given up for at least so many times the cells. Chosen: they are short of them for longer. */
 const GAIN_FOR_LOSS = 8;
 /** Readings may be so old: what a climb took before is charged for so long, whether they show it yet or not. Chosen: four times the age of
  *  an idle server's reading. */
 const READING_AGE_MS = 1_000;
-/** Part of the margin that copies, and a context that comes back, leave free. Chosen: at the limits of small machines that keeps the working set
+/** Part of the margin that copies leave free, a context that comes back, and a climb without which nothing runs. Chosen: at the limits of small machines that keeps the working set
  *  below 97 % of them; and a server that was put away must not wait for more than it started with. */
 const COPY_MARGIN_SHARE = 0.5;
 /** From the decision until the old context is gone, where files are written. Measured: 0.3 to 0.7 s (make bench-pressure, part shrink). */
@@ -104,6 +109,8 @@ export class RungPolicy {
   private lastWorkMs: number;
   /** What climbs of the last READING_AGE_MS took. */
   private freshGrowthBytes = 0;
+  /** What a climb may take unasked. */
+  private generousBytes = FIRST_GROWTH_BYTES;
 
   constructor(
     private readonly limits: RungLimits,
@@ -164,6 +171,13 @@ export class RungPolicy {
     this.freshGrowthBytes = 0;
     this.noteMove(input.nowMs);
     return { ...move, copyBytes: 0, spillMs: 0, cacheBytes: 0 };
+  }
+
+  /** A context was made in `ms`, what it carries included. */
+  noteMade(rung: number, ms: number): void {
+    if (rung === RUNG_NONE) return;
+    const bytesPerMs = this.limits.rungs[rung].bytes / Math.max(ms, 1);
+    this.generousBytes = Math.min(GENEROUS_GROWTH_BYTES, bytesPerMs * GENEROUS_GROWTH_MS);
   }
 
   /** Headroom was short at the last reading, or will be in a moment. */
@@ -307,7 +321,7 @@ export class RungPolicy {
     if (rung === RUNG_NONE || nowMs - this.lastPressedMs < CALM_MS) return null;
     if (this.hasShapes) return this.shapeTarget(input);
     if (rung >= rungs.length - 1) return null;
-    const quick = rungs.findLastIndex((_, target) => this.growthBytes(rung, target) <= GENEROUS_GROWTH_BYTES);
+    const quick = rungs.findLastIndex((_, target) => this.growthBytes(rung, target) <= this.generousBytes);
     const highest = Math.max(this.smallestFor(wantedCells), quick, rung + 1);
     for (let target = highest; target > rung; target--) if (this.fits(input, target)) return target;
     return null;
@@ -329,12 +343,11 @@ export class RungPolicy {
     // Longer streams were asked for not long ago: they are not given up at once.
     const isBack = more.some((target) => rungs[target].bytes <= bytes);
     if (isBack && nowMs - this.lastMoveMs < COSTLY_CALM_MS) return null;
-    const enough = more.filter(
-      (target) => rungs[target].sequences >= wantedSequences || this.growthBytes(rung, target) <= GENEROUS_GROWTH_BYTES,
-    );
-    const byCount = (enough.length > 0 ? enough : more).sort(
-      (a, b) => rungs[b].sequences - rungs[a].sequences || a - b,
-    );
+    const enough = more.filter((target) => rungs[target].sequences >= wantedSequences).map((t) => rungs[t].bytes);
+    const mostBytes = Math.max(Math.min(...enough), bytes + this.generousBytes);
+    const byCount = more
+      .filter((target) => rungs[target].bytes <= mostBytes)
+      .sort((a, b) => rungs[b].sequences - rungs[a].sequences || a - b);
     return byCount.find((target) => this.fits(input, target)) ?? null;
   }
 
@@ -342,7 +355,8 @@ export class RungPolicy {
     const { nowMs, rung, usedCells, activeCells, isStalled, headroomBytes } = input;
     const { marginBytes, cellBytes } = this.limits;
     const leftBytes = headroomBytes - this.unreadBytes(nowMs) - this.growthBytes(rung, target);
-    if (leftBytes < marginBytes * CLIMB_MARGIN_SHARE) return false;
+    const isNeeded = input.wantedCells > 0 && activeCells === 0;
+    if (leftBytes < marginBytes * (isNeeded ? COPY_MARGIN_SHARE : CLIMB_MARGIN_SHARE)) return false;
     if (isStalled) return true;
     const copyBytes = this.copyBytes(input, target);
     // Who waits for cells waits for running requests to end: what they have computed is worth more than the wait.

@@ -3,6 +3,7 @@ import { contextLadder } from '../memory/context-ladder.js';
 import { AUTOMATIC_FLAGS } from '../memory/plan-profile.js';
 import type { PlanFlags } from '../memory/plan-types.js';
 import { planContext } from '../memory/planner.js';
+import { streamLadder } from '../memory/stream-ladder.js';
 import { SimulatedDevice } from './device.js';
 import { LaggedReadings } from './lagged-readings.js';
 import type { SimulatedMachine } from './machine.js';
@@ -67,7 +68,8 @@ export function simulate(input: SimulationInput): SimulationOutcome {
   );
   if (plan.refused) return plan;
   device.set('weights', model.shape.weightsBytes, 0);
-  const ladder = contextLadder(plan, costs, machine.memory, false);
+  const pools = contextLadder(plan, costs, machine.memory, false);
+  const ladder = plan.asStreams ? streamLadder(pools, plan, costs, machine.memory) : pools;
   const overlap = new SimulatedOverlap({
     plan,
     ladder,

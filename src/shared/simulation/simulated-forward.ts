@@ -3,6 +3,7 @@ import { RUNG_NONE } from '../context-wire.js';
 import type { ContextRung } from '../memory/context-ladder.js';
 import type { CostModel } from '../memory/cost-model.js';
 import { RESULT, RESULT_HEADER_WORDS, RESULT_SAMPLE, RESULT_SAMPLE_WORDS } from '../result-wire.js';
+import type { SequenceMove } from '../scheduler/carry-over.js';
 import { STEP_STATUS } from '../step-output.js';
 import type { SimulatedDevice } from './device.js';
 import { SimulatedContext, type StepWork } from './simulated-context.js';
@@ -17,7 +18,6 @@ export interface FinishedStep {
 
 export interface FinishedMove {
   rung: number;
-  cells: number;
   carried: number[];
   durationMs: number;
 }
@@ -88,22 +88,22 @@ export class SimulatedForward {
   }
 
   /** Saves, frees, makes, restores: copies lie beside the old context, then beside the new one. */
-  move(rung: number, keep: readonly number[], nowMs: number): FinishedMove {
+  move(rung: number, keep: readonly SequenceMove[], nowMs: number): FinishedMove {
     const { device } = this;
     const before = this.context;
-    const lengths = keep.map((sequence) => before?.length(sequence) ?? 0);
+    const lengths = keep.map(({ from }) => before?.length(from) ?? 0);
     const copiedBytes = lengths.reduce((sum, length) => sum + length, 0) * this.cellBytes;
     device.set('states', copiedBytes, nowMs);
     this.free(nowMs);
     if (rung === RUNG_NONE) {
       device.set('states', 0, nowMs);
-      return { rung, cells: 0, carried: [], durationMs: this.speed.createMicros / 1000 };
+      return { rung, carried: [], durationMs: this.speed.createMicros / 1000 };
     }
     this.create(rung, nowMs);
-    const carried = keep.filter((sequence, i) => this.context?.restore(sequence, lengths[i]));
+    const carried = keep.filter(({ to }, i) => this.context?.restore(to, lengths[i])).map(({ from }) => from);
     device.set('states', 0, nowMs);
     const micros = this.speed.createMicros + copiedBytes * this.speed.moveMicrosPerByte;
-    return { rung, cells: this.ladder[rung].cells, carried, durationMs: micros / 1000 };
+    return { rung, carried, durationMs: micros / 1000 };
   }
 
   private free(nowMs: number): void {

@@ -4,7 +4,7 @@ import { type ContextRung, cellBytesOf } from '../memory/context-ladder.js';
 import type { Plan } from '../memory/plan-types.js';
 import { type RungInput, RungPolicy } from '../memory/rung-policy.js';
 import { startWordsMax } from '../pipeline-buffers.js';
-import { CARRY_NOTHING } from '../scheduler/carry-over.js';
+import { CARRY_NOTHING, type SequenceMove } from '../scheduler/carry-over.js';
 import type { SchedulerLimits } from '../scheduler/limits.js';
 import { rungInputOf } from '../scheduler/rung-input.js';
 import { Scheduler } from '../scheduler/scheduler.js';
@@ -13,6 +13,8 @@ import { Scheduler } from '../scheduler/scheduler.js';
 const RUNG_CHECK_MS = 100;
 /** As the pipeline has it where nothing is said. */
 const TARGET_ITL_MICROS = parseConfig().targetItlMs * 1000;
+
+const NO_STREAMS = { sequences: 0, cells: 0 };
 
 export interface OverlapInput {
   plan: Plan;
@@ -31,7 +33,7 @@ export interface LiveReadings {
 
 export interface WantedMove {
   rung: number;
-  keep: number[];
+  keep: SequenceMove[];
   reason: string;
 }
 
@@ -44,14 +46,16 @@ export class SimulatedOverlap {
   rung = 0;
   epoch = 1;
   private readonly limits: SchedulerLimits;
+  private readonly ladder: readonly ContextRung[];
   private readonly rungs: RungPolicy;
-  private readonly cellsOfRung: number[];
+  private readonly runningCap: number;
+  private decidedAtMs = 0;
   private rungCheckAtMs = 0;
 
   constructor(input: OverlapInput) {
     const { plan, ladder } = input;
+    this.ladder = ladder;
     this.limits = limitsOf(input);
-    this.cellsOfRung = ladder.map(({ cells }) => cells);
     this.cellBytes = cellBytesOf(plan);
     this.rungs = new RungPolicy(
       {
@@ -63,7 +67,8 @@ export class SimulatedOverlap {
       },
       0,
     );
-    this.scheduler = new Scheduler(this.limits, this.epoch);
+    this.runningCap = plan.runningCap;
+    this.scheduler = new Scheduler({ ...this.limits, ...this.standing(this.rung) }, this.epoch);
   }
 
   /** What is to be sent now: a record, or the context's move. null: nothing, until something happens. */
@@ -72,7 +77,7 @@ export class SimulatedOverlap {
     const wish = this.wishedMove(nowMs, live);
     if (wish !== 'none') return wish === 'soon' ? null : { move: wish };
     if (!scheduler.schedule(nowMs)) {
-      if (scheduler.wantedCells === 0 || scheduler.inFlightCount > 0) return null;
+      if (!scheduler.wantsContext || scheduler.inFlightCount > 0) return null;
       const move = this.wishedMove(nowMs, live);
       return typeof move === 'string' ? null : { move };
     }
@@ -83,32 +88,38 @@ export class SimulatedOverlap {
   }
 
   /** The context was moved. */
-  moved(rung: number, cells: number, carried: readonly number[]): void {
+  moved(rung: number, carried: readonly number[], nowMs: number): void {
+    this.rungs.noteMade(rung, nowMs - this.decidedAtMs);
     this.rung = rung;
     this.epoch++;
     if (rung === RUNG_NONE) this.scheduler.putAway();
-    else this.scheduler.enterContext({ ...this.limits, cells }, this.epoch, carried);
+    else this.scheduler.enterContext({ ...this.limits, ...this.standing(rung) }, this.epoch, carried);
+  }
+
+  private standing(rung: number): ReturnType<typeof shapeOf> & { runningCap: number } {
+    const shape = shapeOf(this.ladder[rung]);
+    return { ...shape, runningCap: Math.min(this.runningCap, shape.sequences) };
   }
 
   /** `soon`: a move is wanted, and waits for what is in flight. */
   private wishedMove(nowMs: number, live: LiveReadings): WantedMove | 'soon' | 'none' {
     const { scheduler } = this;
-    const isUrgent = scheduler.wantedCells > 0 || (this.rung === RUNG_NONE && scheduler.activeCount > 0);
+    const isUrgent = scheduler.wantsContext || (this.rung === RUNG_NONE && scheduler.activeCount > 0);
     if (!isUrgent && nowMs < this.rungCheckAtMs) return 'none';
     const input = this.rungInput(nowMs, live);
     scheduler.canGrow = this.rungs.canClimb(input);
+    scheduler.canSpread = this.rungs.canSpread(input);
     scheduler.headroomBytes = input.headroomBytes;
     if (scheduler.inFlightCount > 0 && this.rungs.wantsMove(input)) return 'soon';
     this.rungCheckAtMs = nowMs + RUNG_CHECK_MS;
     if (scheduler.inFlightCount > 0) return 'none';
     const move = this.rungs.decide(input);
     if (move === null) return 'none';
-    const cells = move.rung === RUNG_NONE ? 0 : this.cellsOfRung[move.rung];
+    this.decidedAtMs = nowMs;
+    const { sequences, cells } = move.rung === RUNG_NONE ? NO_STREAMS : shapeOf(this.ladder[move.rung]);
     // A machine that is not here has no disk: what its memory cannot copy is computed again.
     const budget = { ...CARRY_NOTHING, copyTokens: Math.floor(move.copyBytes / Math.max(1, this.cellBytes)) };
-    const { sequences } = this.limits;
-    const kept = this.rung === RUNG_NONE ? [] : scheduler.leaveContext(sequences, cells, budget).copied;
-    const keep = kept.map(({ from }) => from);
+    const keep = this.rung === RUNG_NONE ? [] : scheduler.leaveContext(sequences, cells, budget).copied;
     return { rung: move.rung, keep, reason: move.reason };
   }
 
@@ -118,12 +129,17 @@ export class SimulatedOverlap {
   }
 }
 
+function shapeOf({ spec, cells }: ContextRung): { sequences: number; cells: number } {
+  return { sequences: spec.sequences, cells };
+}
+
 function limitsOf({ plan, ladder, canTrim, prefixCache, waitingMax }: OverlapInput): SchedulerLimits {
+  const sequencesMax = Math.max(...ladder.map(({ spec }) => spec.sequences));
   return {
-    layout: plan.layout,
-    sequences: plan.spec.sequences,
-    sequencesMax: plan.spec.sequences,
-    hasShapes: false,
+    layout: ladder[0].spec.layout,
+    sequences: ladder[0].spec.sequences,
+    sequencesMax,
+    hasShapes: ladder.some(({ spec }) => spec.sequences !== sequencesMax),
     runningCap: plan.runningCap,
     cells: ladder[0].cells,
     cellsMax: ladder[ladder.length - 1].cells,

@@ -130,8 +130,8 @@ export class Simulation {
     this.progressAtMs = this.nowMs;
     if ('move' in job) {
       this.read(0);
-      const { rung, cells, carried } = job.move;
-      this.parts.overlap.moved(rung, cells, carried);
+      const { rung, carried } = job.move;
+      this.parts.overlap.moved(rung, carried, this.nowMs);
       return;
     }
     this.read(READ_BUSY_MS);
