@@ -140,13 +140,14 @@ export class Engine {
     const { tokens: promptTokens, boundaries } = await this.promptOf(prompt, options.signal);
     const queue = new TokenQueue();
     const sampling = this.samplingOf(options, promptTokens.length);
+    // What is wrong with the options is told before anything runs.
+    const stream = new TextStream(this.table, options.stop ? new StopStrings(options.stop) : null);
     const id = this.pipeline.submit(
       { promptTokens, boundaries, sampling, ...(options.priority !== undefined && { priority: options.priority }) },
       queue,
     );
     const cancel = () => this.pipeline.cancel(id);
     options.signal?.addEventListener('abort', cancel, { once: true });
-    const stream = new TextStream(this.table, options.stop ? new StopStrings(options.stop) : null);
     let text = '';
     let completionTokens = 0;
     try {

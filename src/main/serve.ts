@@ -89,6 +89,8 @@ export async function serve(config: Config, context: ExitContext): Promise<numbe
     const end = await Promise.race([stop.requested, died]);
     if (end instanceof Error) {
       link.died();
+      // Ending the workers may take long: nobody is sent here meanwhile.
+      server.detach();
       log.fatal(end.message);
       return EXIT_PIPELINE_DIED;
     }
@@ -97,7 +99,7 @@ export async function serve(config: Config, context: ExitContext): Promise<numbe
     return 0;
   } catch (error) {
     // Told to stop while the model was loading: that is what it did.
-    if (stop.signal.aborted && error instanceof StartError) return 0;
+    if (stop.signal.aborted && (error instanceof StartError || isAbort(error))) return 0;
     throw error;
   } finally {
     failed.abort();
@@ -109,6 +111,10 @@ export async function serve(config: Config, context: ExitContext): Promise<numbe
     await server?.close();
     stop.dispose();
   }
+}
+
+function isAbort(error: unknown): boolean {
+  return error instanceof Error && error.name === 'AbortError';
 }
 
 /** Fetches the model if needed and loads it, so that it can be unloaded and come back. @throws ModelError, StartError. */

@@ -38,6 +38,25 @@ const RULES: readonly Rule[] = [
     reason: ({ prefixDir }, nameOf) =>
       `${nameOf('prefixDir')} ${prefixDir} conflicts with ${nameOf('prefixCache')}: without a prefix cache there is nothing to keep`,
   },
+  {
+    keys: ['hostPrefixCacheBytes', 'prefixCache'],
+    broken: ({ hostPrefixCacheBytes, prefixCache }) => hostPrefixCacheBytes !== 0 && !prefixCache,
+    reason: (_, nameOf) =>
+      `${nameOf('hostPrefixCacheBytes')} conflicts with ${nameOf('prefixCache')}: without a prefix cache there is nothing to keep`,
+  },
+  {
+    keys: ['checkpointCacheBytes', 'prefixCache'],
+    broken: ({ checkpointCacheBytes, prefixCache }) =>
+      checkpointCacheBytes !== 'auto' && checkpointCacheBytes !== 0 && !prefixCache,
+    reason: (_, nameOf) =>
+      `${nameOf('checkpointCacheBytes')} conflicts with ${nameOf('prefixCache')}: without a prefix cache there is nothing to keep`,
+  },
+  {
+    keys: ['prefixDirBytes', 'prefixDir'],
+    broken: ({ prefixDirBytes, prefixDir }) => prefixDirBytes !== 'auto' && prefixDir === null,
+    reason: (_, nameOf) =>
+      `${nameOf('prefixDirBytes')} needs ${nameOf('prefixDir')}: without a folder there is nothing that it could bound`,
+  },
 ];
 
 /** The rules that `config` breaks. */

@@ -104,3 +104,18 @@ t.test('the load line and the API document', async (t) => {
   t.match(document, { openapi: '3.1.0', paths: { '/v1/chat/completions': { post: {} } } });
   t.match(JSON.stringify(document.paths['/v1/chat/completions']), /"temperature"/);
 });
+
+t.test('bodies with more elements than anybody needs: a 400 that names the field', async (t) => {
+  const { post } = await startServer(t);
+  const refused = async (path: string, body: object, param: string) => {
+    const response = await post(path, body);
+    t.equal(response.status, 400, param);
+    t.match(await response.json(), { error: { param } });
+  };
+  const many = new Array(200_000).fill(0);
+  await refused('/v1/chat/completions', { messages: [{ role: 'user', content: many }] }, 'messages[0].content');
+  await refused('/v1/chat/completions', { messages: HELLO, tools: many }, 'tools');
+  await refused('/v1/chat/completions', { messages: HELLO, logit_bias: many }, 'logit_bias');
+  await refused('/detokenize', { tokens: new Array(2 ** 20 + 1).fill(65) }, 'tokens');
+  await refused('/apply-template', { messages: HELLO, tools: [{ type: 'function' }] }, 'tools');
+});

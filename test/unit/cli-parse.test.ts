@@ -89,18 +89,24 @@ const EXAMPLES: Record<string, [text: string, key: ConfigKey, value: unknown]> =
   'log-format': ['json', 'logFormat', 'json'],
 };
 
+/** What a flag is nothing without. */
+const NEEDED: Partial<Record<string, { words: string; config: object }>> = {
+  'prefix-dir-size': { words: '--prefix-dir folder', config: { prefixDir: 'folder' } },
+};
+
 t.test('every flag, and its environment variable', async (t) => {
   t.strictSame(FLAGS.map(({ name }) => name).sort(), Object.keys(EXAMPLES).sort());
   for (const flag of FLAGS) {
     const [text, key, value] = EXAMPLES[flag.name];
+    const { words, config } = NEEDED[flag.name] ?? { words: '', config: {} };
     t.strictSame(
-      changes(flag.value === null ? `--${flag.name}` : `--${flag.name} ${text}`),
-      { [key]: value },
+      changes(`${words} ${flag.value === null ? `--${flag.name}` : `--${flag.name} ${text}`}`.trim()),
+      { ...config, [key]: value },
       flag.name,
     );
     t.strictSame(
-      changes('', { [environmentName(flag)]: flag.value === null ? '1' : text }),
-      { [key]: value },
+      changes(words, { [environmentName(flag)]: flag.value === null ? '1' : text }),
+      { ...config, [key]: value },
       environmentName(flag),
     );
   }

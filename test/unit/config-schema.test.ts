@@ -119,13 +119,16 @@ const RULES: [ConfigKey, good: unknown[], bad: unknown[]][] = [
   ['logFormat', ['auto', 'pretty', 'json'], ['text']],
 ];
 
+/** What a setting is nothing without. */
+const NEEDED: Partial<Record<string, object>> = { prefixDirBytes: { prefixDir: 'folder' } };
+
 t.test('every setting has a rule here', async (t) => {
   t.strictSame(RULES.map(([key]) => key).sort(), Object.keys(parseConfig()).sort());
 });
 
 for (const [key, good, bad] of RULES) {
   t.test(key, async (t) => {
-    for (const value of good) t.strictSame(parseConfig({ [key]: value })[key], value);
+    for (const value of good) t.strictSame(parseConfig({ ...NEEDED[key], [key]: value })[key], value);
     for (const value of bad) {
       const [line, ...more] = problems({ [key]: value });
       t.equal(line?.split(', allowed: ')[0], `${key}: got ${JSON.stringify(value)}`);

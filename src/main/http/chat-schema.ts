@@ -1,12 +1,17 @@
 import { z } from 'zod';
 import { TOP_LOGPROBS_MAX } from '../../shared/sampling-wire.js';
 import type { TemplateInputs } from '../../shared/template-inputs.js';
-import { boolean, integer, invalidField, oneOf, optional } from './fields.js';
+import { boolean, integer, invalidField, listOf, oneOf, optional } from './fields.js';
 import type { HttpConfig } from './http-config.js';
 import { samplingFields } from './sampling-fields.js';
 
 /** Deepest nesting of values that are handed to the template as they are: parsers on the way recurse. Chosen. */
 const TEMPLATE_VALUE_DEPTH_MAX = 16;
+
+/** Elements of a request's lists. Chosen: more than clients send, and few enough to check at once. */
+const PARTS_MAX = 4096;
+const TOOLS_MAX = 1024;
+const MODALITIES_MAX = 8;
 
 const string = z.string({ error: 'must be a string' });
 /** A refusal in an assistant's history is text like any other to the model. */
@@ -19,10 +24,11 @@ const part = z
     else if (value.type === 'text' && value.text === undefined) issue('text', 'must be a string');
   });
 
+const notContent = `must be a string or an array of at most ${PARTS_MAX} content parts`;
 /** A string, or parts of type text, which become one string. */
 const content = z.preprocess(
   (value) => (typeof value === 'string' ? [{ type: 'text', text: value }] : value),
-  z.array(part, { error: 'must be a string or an array of content parts' }),
+  z.array(part, { error: notContent }).max(PARTS_MAX, { error: notContent }),
 );
 
 const toolCall = z.looseObject({
@@ -37,7 +43,7 @@ const message = z
       content: optional(content),
       name: optional(string),
       reasoning_content: optional(string),
-      tool_calls: optional(z.array(toolCall, { error: 'must be an array' })),
+      tool_calls: optional(listOf(toolCall, TOOLS_MAX)),
       tool_call_id: optional(string),
     },
     { error: 'must be an object' },
@@ -46,7 +52,7 @@ const message = z
     const mayBeEmpty =
       value.role === 'assistant' && (value.tool_calls !== undefined || value.reasoning_content !== undefined);
     if (value.content !== undefined || mayBeEmpty) return;
-    context.addIssue({ code: 'custom', path: ['content'], message: 'must be a string or an array of content parts' });
+    context.addIssue({ code: 'custom', path: ['content'], message: notContent });
   });
 
 /** The conversation, as /v1/chat/completions and /apply-template take it. */
@@ -66,7 +72,7 @@ export function conversationFields(config: HttpConfig) {
     ),
     reasoning_effort: optional(string),
     add_generation_prompt: optional(boolean),
-    tools: optional(z.array(z.unknown(), { error: 'must be an array' })),
+    tools: optional(listOf(z.unknown(), TOOLS_MAX)),
     tool_choice: optional(z.unknown()),
     functions: optional(z.unknown()),
   };
@@ -83,7 +89,7 @@ export function chatSchema(config: HttpConfig) {
       response_format: optional(
         z.looseObject({ type: oneOf(['text', 'json_object', 'json_schema']) }, { error: 'must be an object' }),
       ),
-      modalities: optional(z.array(string, { error: 'must be an array of strings' })),
+      modalities: optional(listOf(string, MODALITIES_MAX)),
       audio: optional(z.unknown()),
     },
     { error: 'must be a JSON object' },
@@ -106,7 +112,8 @@ export function refuseUnsupported(body: ChatBody): void {
     throw invalidField('modalities', "only 'text' is supported");
 }
 
-function refuseTools(body: ConversationBody): void {
+/** @throws PlimsollError invalid_request. */
+export function refuseTools(body: ConversationBody): void {
   const { tool_choice: choice, tools, functions } = body;
   const isChoiceKnown = choice === undefined || choice === 'none' || choice === 'auto';
   if (!isChoiceKnown) throw invalidField('tool_choice', "only 'none' and 'auto' are supported");

@@ -20,6 +20,11 @@ export function integer(min: number, max: number) {
   return z.number({ error }).int({ error }).min(min, { error }).max(max, { error });
 }
 
+export function listOf<T extends z.ZodType>(type: T, maxLength: number) {
+  const error = `must be an array of at most ${maxLength} elements`;
+  return z.array(type, { error }).max(maxLength, { error });
+}
+
 export const boolean = z.boolean({ error: 'must be true or false' });
 
 export function text(maxLength: number) {
@@ -33,12 +38,22 @@ export function oneOf<const T extends readonly [string, ...string[]]>(values: T)
 
 /** `value` as `schema` has it. @throws PlimsollError invalid_request with the first problem and its field. */
 export function parse<T extends z.ZodType>(schema: T, value: unknown): z.output<T> {
-  const result = schema.safeParse(value);
+  const result = checked(schema, value);
   if (result.success) return result.data;
   const issue = result.error.issues[0];
   const param = paramPath(issue.path);
   if (param === '') throw new PlimsollError('invalid_request', `The request body ${issue.message}.`);
   throw invalidField(param, issue.message);
+}
+
+/** Each element that is wrong is an issue of its own, and what is nested is walked by recursion: bodies made for it exceed the stack. */
+function checked<T extends z.ZodType>(schema: T, value: unknown): z.ZodSafeParseResult<z.output<T>> {
+  try {
+    return schema.safeParse(value);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw new PlimsollError('invalid_request', 'The request body has too many wrong elements, or is nested too deep.');
+  }
 }
 
 /** `problem` continues a sentence that begins with the field: "must be …". */

@@ -66,7 +66,12 @@ export async function respond(
       generation?.fail(error);
     },
   };
+  const { socket } = request.raw;
+  let isClosed = false;
   const onClose = () => {
+    if (isClosed) return;
+    isClosed = true;
+    socket.off('close', onClose);
     abort.abort();
     generation?.cancel();
     giveBack();
@@ -74,6 +79,8 @@ export async function respond(
   };
   context.serving.enter(lease);
   reply.raw.once('close', onClose);
+  // The reply to a second request on the same connection does not close before the first one has ended.
+  socket.once('close', onClose);
   try {
     const preparedFrom = performance.now();
     const plan = await prepare(backend, abort.signal);

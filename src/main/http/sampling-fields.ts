@@ -24,7 +24,10 @@ export const SAMPLING_DEFAULTS = {
 
 /** An object of token ids to biases, or llama.cpp's list of pairs. */
 const logitBias = z.union(
-  [z.record(z.string(), number(-100, 100)), z.array(z.tuple([integer(0, INT32_MAX), number(-100, 100)]))],
+  [
+    z.record(z.string(), number(-100, 100)),
+    z.array(z.tuple([integer(0, INT32_MAX), number(-100, 100)])).max(LOGIT_BIAS_MAX),
+  ],
   { error: 'must map token ids to numbers from -100 to 100' },
 );
 

@@ -3,10 +3,13 @@ import PQueue from 'p-queue';
 import { z } from 'zod';
 import { PlimsollError } from '../../shared/errors.js';
 import { detokenize } from '../streaming/detokenizer.js';
-import { conversationFields, templateInputs } from './chat-schema.js';
-import { boolean, invalidField, optional, parse } from './fields.js';
+import { conversationFields, refuseTools, templateInputs } from './chat-schema.js';
+import { boolean, invalidField, listOf, optional, parse } from './fields.js';
 import type { HttpConfig } from './http-config.js';
 import type { Serving } from './serving.js';
+
+/** Tokens of one call. Chosen: eight times the longest context of any model here, and no pause for others. */
+const TOKENS_MAX = 2 ** 20;
 
 export const tokenizeSchema = z.object(
   {
@@ -20,9 +23,7 @@ export const tokenizeSchema = z.object(
 
 export const detokenizeSchema = z.object(
   {
-    tokens: z.array(z.int({ error: 'must be an integer' }).min(0, { error: 'must be at least 0' }), {
-      error: 'must be an array of token ids',
-    }),
+    tokens: listOf(z.int({ error: 'must be an integer' }).min(0, { error: 'must be at least 0' }), TOKENS_MAX),
   },
   { error: 'must be a JSON object' },
 );
@@ -47,23 +48,26 @@ export function addTokenRoutes(app: FastifyInstance, serving: Serving, config: H
     const body = parse(tokenizeSchema, request.body);
     const options = { addSpecial: body.add_special ?? false, parseSpecial: body.parse_special ?? true };
     const tokens = Array.from(await bounded(reply, (signal) => prepare.text(body.content, options, signal)));
+    if (tokens.length > TOKENS_MAX) throw invalidField('content', `has more than ${TOKENS_MAX} tokens`);
     if (!body.with_pieces) return { tokens };
     return { tokens: tokens.map((id) => ({ id, piece: table.wholeText(id) ?? Array.from(table.bytes(id)) })) };
   });
 
-  app.post('/detokenize', async (request: FastifyRequest) => {
+  app.post('/detokenize', async (request: FastifyRequest, reply) => {
     const { table } = serving.require();
     const { tokens } = parse(detokenizeSchema, request.body);
     if (!tokens.every((token) => token < table.size)) {
       throw invalidField('tokens', `token ids must be integers from 0 to ${table.size - 1}`);
     }
-    return { content: detokenize(table, tokens) };
+    return { content: await bounded(reply, async () => detokenize(table, tokens)) };
   });
 
   const conversation = templateSchema(config);
   app.post('/apply-template', async (request, reply) => {
     const { prepare } = serving.require();
-    const inputs = templateInputs(parse(conversation, request.body));
+    const body = parse(conversation, request.body);
+    refuseTools(body);
+    const inputs = templateInputs(body);
     return { prompt: await bounded(reply, (signal) => prepare.render(inputs, signal)) };
   });
 }
