@@ -92,9 +92,15 @@ export class ContextKeeper {
     } catch (error) {
       if (!(error instanceof EngineError) || error.code !== 'out_of_memory') throw error;
       this.warn(`a context of ${this.ladder[rung].cells} cells does not fit: ${error.message}`);
-      this.rung = before !== RUNG_NONE && before < rung ? before : 0;
+      this.rung = before !== RUNG_NONE && this.cellsOf(before) <= this.cellsOf(rung) ? before : 0;
       return this.rebuild();
     }
+  }
+
+  /** Of all streams. */
+  private cellsOf(rung: number): number {
+    const { layout, cells, sequences } = this.ladder[rung];
+    return layout === 'private' ? cells * sequences : cells;
   }
 
   /** The same context, empty. Where it does not fit any more, a lower rung. @throws EngineError when none can be made. */

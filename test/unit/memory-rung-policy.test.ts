@@ -24,6 +24,7 @@ function input(changes: Partial<RungInput>): RungInput {
     longestCells: 0,
     usedCells: 100,
     activeCells: 0,
+    runningRequests: 0,
     isStalled: false,
     hasWork: true,
     headroomBytes: 2_000_000,
@@ -62,8 +63,10 @@ t.test('a plan that fills the memory reaches its own top', async (t) => {
   const tight = input({ usedCells: 400, headroomBytes: 400_000 + 65_000 });
   const policy = new RungPolicy(LIMITS, 0);
   t.equal(policy.decide(tight)?.rung, 2);
-  t.equal(policy.decide({ ...tight, nowMs: 9_000 }), null, 'not soon after a move: what is left behind costs seconds');
-  const cheap = { ...tight, usedCells: 20, nowMs: 9_000 };
+  const busy = { ...tight, activeCells: 10, nowMs: 9_000 };
+  t.equal(policy.decide(busy), null, 'not soon after a move: what is left behind costs seconds');
+  t.equal(policy.canClimb({ ...busy, activeCells: 0 }), true, 'but where nothing can run without it');
+  const cheap = { ...busy, usedCells: 20 };
   t.equal(policy.decide(cheap)?.rung, 2, 'at once where all can be copied');
   const at = (leftBytes: number, activeCells: number) =>
     policy.canClimb({ ...tight, activeCells, headroomBytes: 400_000 + leftBytes, nowMs: 60_000 });
@@ -249,6 +252,26 @@ t.test('a longer request: the shortest streams that hold it, whatever else they 
   );
   const stalled = { wantedCells: 300, usedCells: 400, activeCells: 400, headroomBytes: 60_000, isStalled: true };
   t.equal(move(stalled)?.rung, 2, 'but when nothing goes on without it');
+});
+
+t.test('who runs is not sent away for longer streams', async (t) => {
+  const wish = input({ ...calm, rung: 1, wantedCells: 300, activeCells: 90, usedCells: 90, runningRequests: 3 });
+  const policy = () => new RungPolicy(SHAPES, 0);
+  t.equal(policy().canClimb(wish), false, 'two long ones are no place for three');
+  t.equal(policy().decide(wish), null);
+  t.equal(policy().decide({ ...wish, runningRequests: 2 })?.rung, 2);
+  t.equal(policy().decide({ ...wish, isStalled: true })?.rung, 2, 'but when nothing goes on without it');
+});
+
+t.test('longer streams are never a lower rung', async (t) => {
+  // What rounding makes of a ladder: the few streams that lower pools hold are a little longer than those of the top.
+  const rungs = [
+    { sequences: 1, cells: 260, bytes: 300_000 },
+    { sequences: 5, cells: 200, bytes: 1_000_000 },
+    { sequences: 1, cells: 1000, bytes: 1_000_000 },
+  ];
+  const wish = input({ ...calm, rung: 1, wantedCells: 201, headroomBytes: 1_000_000 });
+  t.equal(new RungPolicy({ ...SHAPES, rungs }, 0).decide(wish)?.rung, 2);
 });
 
 t.test('longer streams are not given up at once', async (t) => {

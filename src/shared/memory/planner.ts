@@ -59,7 +59,7 @@ function draftPlan(problem: PlanProblem): Draft {
     if (streams !== null) return streams;
   }
   const settled = settle(problem, shared);
-  if (suitsStreams(problem, settled)) runAsStreams(problem, settled);
+  if (!isShort(settled) && suitsStreams(problem, settled)) runAsStreams(problem, settled);
   settled.reasons.unshift({
     cap: 'layout',
     value: 'shared',

@@ -10,12 +10,13 @@ export interface RungInput {
   wantedCells: number;
   /** And so many sequences; 0: no wish. */
   wantedSequences: number;
-  /** Cells of the longest sequence of a running request. */
+  /** Cells of the longest sequence of a running request, or of the one that is admitted next. */
   longestCells: number;
   /** What sequences hold, cached ones included, each counted by itself: copies of it exist while the context moves. */
   usedCells: number;
   /** Those of them that running requests hold. */
   activeCells: number;
+  runningRequests: number;
   /** Running requests are there, and none can go on. */
   isStalled: boolean;
   hasWork: boolean;
@@ -333,8 +334,8 @@ export class RungPolicy {
     const { rungs } = this.limits;
     const { cells, sequences, bytes } = rungs[rung];
     if (wantedCells > cells) {
-      const target = this.smallestFor(wantedCells);
-      return target !== rung && this.fits(input, target) ? target : null;
+      const target = rungs.findIndex((other, index) => index > rung && other.cells >= wantedCells);
+      return target > rung && this.fits(input, target) ? target : null;
     }
     if (wantedSequences <= sequences) return null;
     const more = rungs.flatMap((other, index) =>
@@ -358,12 +359,14 @@ export class RungPolicy {
     const isNeeded = input.wantedCells > 0 && activeCells === 0;
     if (leftBytes < marginBytes * (isNeeded ? COPY_MARGIN_SHARE : CLIMB_MARGIN_SHARE)) return false;
     if (isStalled) return true;
+    // Who runs is not sent away for who wants longer streams.
+    if (this.hasShapes && input.runningRequests > this.limits.rungs[target].sequences) return false;
     const copyBytes = this.copyBytes(input, target);
     // Who waits for cells waits for running requests to end: what they have computed is worth more than the wait.
     const isLost = activeCells * cellBytes > copyBytes;
     if (isLost && activeCells * GAIN_FOR_LOSS > this.totalCells(target) - this.totalCells(rung)) return false;
     const isCalm = nowMs - Math.max(this.lastPressedMs, this.lastMoveMs) >= COSTLY_CALM_MS;
-    return isCalm || usedCells * cellBytes <= copyBytes;
+    return isNeeded || isCalm || usedCells * cellBytes <= copyBytes;
   }
 
   /** Of all streams, where they differ in number; else as the wishes count them. */

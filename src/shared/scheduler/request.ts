@@ -53,6 +53,8 @@ export class Request {
   announced = false;
   /** Order of the last prefill chunk: the longest-unserved long prompt goes first. */
   lastServed = 0;
+  /** Requests behind it in the queue that were admitted before it (cached-first.ts). */
+  overtakenCount = 0;
   /** When it (last) joined the queue. */
   queuedAtMs: number;
   /** Consecutive engine failures while it ran. */

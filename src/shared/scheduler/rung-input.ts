@@ -14,6 +14,7 @@ export function rungInputOf(
     longestCells: scheduler.longestCells,
     usedCells: cells.used,
     activeCells: cells.used - cells.cached,
+    runningRequests: scheduler.runningCount,
     isStalled: scheduler.isStalled,
     hasWork: scheduler.activeCount > 0,
   };

@@ -264,9 +264,13 @@ export class Scheduler {
     return this.wantedCells > 0 || this.wantedSequences > 0;
   }
 
-  /** Cells that the longest sequence of a running request takes, or will when its prompt is computed. */
+  /** Cells that the longest sequence takes, or will when its prompt is computed: of running requests, and of the one that is admitted next. */
   get longestCells(): number {
-    return this.book.running.reduce((most, { tokenCount }) => Math.max(most, tokenCount), this.pool.longestBusyCells());
+    const [next] = this.book.waiting.head(1);
+    return [...this.book.running, ...(next ? [next] : [])].reduce(
+      (most, { tokenCount }) => Math.max(most, tokenCount + 1),
+      this.pool.longestBusyCells(),
+    );
   }
 
   /** False: none was there, or a step has failed and the one made instead has not been told of. */
@@ -398,8 +402,8 @@ export class Scheduler {
    * headroom for one. They wait for a while; then the cheapest gives up, so that the server never wedges.
    */
   private breakStall(nowMs: number): void {
-    const isStalled =
-      !this.plan.hasWork && this.inFlight.length === 0 && this.book.running.length > 0 && !this.wantsContext;
+    // A wish is no hope: the policy that grants it must know that nothing goes on without it.
+    const isStalled = !this.plan.hasWork && this.inFlight.length === 0 && this.book.running.length > 0;
     if (!isStalled) this.stalledSinceMs = null;
     else if (this.stalledSinceMs === null) this.stalledSinceMs = nowMs;
     else if (nowMs - this.stalledSinceMs > STALL_MAX_MS) {

@@ -97,14 +97,16 @@ export class SequencePool {
     const byWorth = this.table.all.filter((sequence) => this.cells.length(sequence.id) > 0);
     const worth = (sequence: Sequence) =>
       sequence.state === 'busy' ? Number.MAX_VALUE : prefixValue(this.prefix(sequence), this.nowMs);
-    byWorth.sort((a, b) => worth(b) - worth(a) || b.lastUsedMs - a.lastUsedMs);
+    byWorth.sort((a, b) => worth(b) - worth(a) || inOrderOfAdmission(a, b) || b.lastUsedMs - a.lastUsedMs);
     const copied: number[] = [];
     const spilled: number[] = [];
     let room = this.limits.layout === 'shared' ? cells : Number.POSITIVE_INFINITY;
     let { copyTokens, spillTokens } = budget;
-    for (const { id, state } of byWorth) {
+    for (const { id, state, owner } of byWorth) {
       const length = this.cells.length(id);
-      if (length > Math.min(room, cells) || copied.length + spilled.length === sequences) continue;
+      // What its prompt needs, not what is computed of it: it could never end there.
+      const neededCells = owner === null ? length : Math.max(length, owner.tokenCount + 1);
+      if (length > room || neededCells > cells || copied.length + spilled.length === sequences) continue;
       if (length <= copyTokens) {
         copyTokens -= length;
         copied.push(id);
@@ -392,4 +394,10 @@ export class SequencePool {
     this.cells.truncate(sequence.id, 0);
     this.table.makeFree(sequence);
   }
+}
+
+/** The more urgent first, then who came first: as victims are chosen (victim.ts), from the other end. */
+function inOrderOfAdmission({ owner: a }: Sequence, { owner: b }: Sequence): number {
+  if (a === null || b === null) return 0;
+  return a.spec.priority - b.spec.priority || a.admittedOrder - b.admittedOrder;
 }

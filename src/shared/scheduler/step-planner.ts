@@ -3,6 +3,7 @@ import { NOTICE_KIND } from '../token-wire.js';
 import { ALL_WAITS_MS, answersEndFirst } from './answers-first.js';
 import { inWholeTiles, withoutFragments } from './attention-tiles.js';
 import { type BatchPlan, type Restore, startWordsOf } from './batch-plan.js';
+import { cachedFirst } from './cached-first.js';
 import type { StepTimes } from './chunk-policy.js';
 import type { SchedulerCounters } from './counters.js';
 import type { DiskTier } from './disk-tier.js';
@@ -171,13 +172,15 @@ export class StepPlanner {
   }
 
   /**
-   * In order of the queue. A request that waits for a prefix which another is computing lets those behind it pass; one for which there
+   * In order of the queue (cached-first.ts has the exception). A request that waits for a prefix which another is computing lets those behind it pass; one for which there
    * is no room does not, or it would starve. Returns what is left of the budget.
    */
   private admitWaiting(budget: number): number {
     // Who needs a longer stream than there is waits for those beside it, not for newcomers.
     if (budget <= 0 || this.book.waiting.length === 0 || this.pool.isSpanShort) return budget;
-    for (const request of this.book.waiting.head(ADMISSION_SCAN_MAX)) {
+    const queue = this.book.waiting.head(ADMISSION_SCAN_MAX);
+    const canAdmit = this.book.running.length < this.limits.runningCap && this.pool.hasHome;
+    for (const request of canAdmit ? cachedFirst(queue, this.pool) : queue) {
       if (budget <= 0) break;
       if (this.isBetterLater(request, budget)) break;
       const verdict = this.admit(request);
@@ -185,7 +188,9 @@ export class StepPlanner {
         this.wantForThoseBehind(request);
         break;
       }
-      if (verdict === 'admitted') budget -= this.planChunk(request, budget);
+      if (verdict !== 'admitted') continue;
+      if (request !== queue[0] && queue[0].phase === 'waiting') queue[0].overtakenCount++;
+      budget -= this.planChunk(request, budget);
     }
     return budget;
   }

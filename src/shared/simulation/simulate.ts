@@ -54,7 +54,11 @@ export function simulate(input: SimulationInput): SimulationOutcome {
   const costs = new AnalyticCostModel(model.shape, machine.memory, machine.engineThreads);
   const plan = planContext(
     {
-      model: { trainContextTokens: model.shape.trainContextTokens, weightsBytes: model.shape.weightsBytes },
+      model: {
+        trainContextTokens: model.shape.trainContextTokens,
+        weightsBytes: model.shape.weightsBytes,
+        canTrim: model.canTrim,
+      },
       machine: {
         memory: machine.memory,
         readings: device.readings(0),
