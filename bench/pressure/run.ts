@@ -13,6 +13,7 @@ import { findMemoryGroups } from '../tight/memory-group.js';
 import type { PromptMix } from '../tight/prompt-mix.js';
 import { cacheHistory } from './cache-history.js';
 import { runIdleTrial } from './idle-trial.js';
+import type { GaugeSample } from './load-line.js';
 import { type LoadedTrial, type LoadedTrialSettings, runLoadedTrial } from './loaded-trial.js';
 import { recoveryOf } from './recovery.js';
 import { runReplanTrial } from './replan-trial.js';
@@ -36,6 +37,7 @@ const MIX: PromptMix = { leastTokens: 500, mostTokens: 2000, outputTokens: 32, s
 const HOLD_MS = 6_000;
 const PAUSE_MS = 8_000;
 const LEAD_IN_MS = 30_000;
+const SAMPLES_PER_KEPT = 25;
 /** Parts of the long load that are looked at by themselves. */
 const HISTORY_PARTS = 4;
 /** Asked for by the project. */
@@ -84,6 +86,11 @@ function loaded(ballast: boolean): LoadedTrialSettings {
   };
 }
 
+/** What is worth keeping of gauges that were read five times a second: one of each five seconds. */
+function thinned({ samples }: LoadedTrial): GaugeSample[] {
+  return samples.filter((_, i) => i % SAMPLES_PER_KEPT === 0);
+}
+
 function addLoad(name: string, { kills, load, peakShare }: LoadedTrial): void {
   add(`${name}: kills`, kills === 0, String(kills), '0');
   add(`${name}: failed requests`, load.failed === 0, `${load.failed} of ${load.failed + load.answered}`, '0');
@@ -104,7 +111,7 @@ async function ballastPart(): Promise<void> {
     `median ${formatNumber(median(judged), 0)} ms, worst ${formatNumber(worst, 0)} ms`,
     `≤ ${formatNumber(RECOVERY_MAX_MS, 0)} ms`,
   );
-  trials.push({ part: 'ballast', ...trial, recoveryMs, calmTokensPerSecond });
+  trials.push({ part: 'ballast', ...trial, samples: thinned(trial), recoveryMs, calmTokensPerSecond });
 }
 
 async function steadyPart(): Promise<void> {
@@ -127,7 +134,7 @@ async function steadyPart(): Promise<void> {
     'stay',
   );
   add('mostly new prompts: evictions', evictions > 0, String(evictions), 'before prefills, so no request fails');
-  trials.push({ part: 'steady', ...trial, history });
+  trials.push({ part: 'steady', ...trial, samples: thinned(trial), history });
 }
 
 async function replanPart(): Promise<void> {
