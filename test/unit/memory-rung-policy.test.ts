@@ -173,6 +173,19 @@ t.test('a step is given up only where memory will not last until its end', async
   t.equal(policy.rescue(at(1_200, 5_000), 2_000), null, 'once');
 });
 
+t.test('a fall that begins with a climb is answered before it is need', async (t) => {
+  const falling = new RungPolicy(LIMITS, 0);
+  t.equal(falling.decide(input({ headroomBytes: 470_000 }))?.rung, 2);
+  const moves = Array.from({ length: 15 }, (_, i) => i + 1)
+    .map((i) => ({
+      i,
+      move: falling.decide(input({ rung: 2, wantedCells: 0, nowMs: i * 100, headroomBytes: 70_000 - i * 2_000 })),
+    }))
+    .filter(({ move }) => move !== null);
+  t.equal(moves[0]?.move?.rung, 1);
+  t.ok(moves[0].i < 10, 'long before the three seconds between moves');
+});
+
 t.test('files may be written until memory is short in earnest', async (t) => {
   const pressed = input({ rung: 2, wantedCells: 0, headroomBytes: 30_000 });
   const flat = new RungPolicy(LIMITS, 0);

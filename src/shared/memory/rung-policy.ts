@@ -292,7 +292,9 @@ export class RungPolicy {
         return null;
       return this.down(input);
     }
-    return rung > 0 && hasLasted && sinceMoveMs >= COOL_DOWN_MS ? this.down(input) : null;
+    // A fall since the last move is not what that move did: waiting for the time between moves would be waiting for need.
+    const restMs = this.isForeseen(input) ? CRITICAL_COOL_DOWN_MS : COOL_DOWN_MS;
+    return rung > 0 && hasLasted && sinceMoveMs >= restMs ? this.down(input) : null;
   }
 
   /**
