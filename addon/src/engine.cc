@@ -72,7 +72,6 @@ Napi::Function Engine::Define(Napi::Env env) {
                          InstanceMethod("restoreSequence", &Engine::RestoreSequence),
                          InstanceMethod("releaseState", &Engine::ReleaseState),
                          InstanceMethod("writeSequence", &Engine::WriteSequence),
-                         InstanceMethod("readAhead", &Engine::StartReading),
                          InstanceMethod("readSequence", &Engine::ReadSequence),
                          InstanceMethod("readings", &Engine::GetReadings),
                          InstanceMethod("setAbortFlag", &Engine::SetAbortFlag),
@@ -282,6 +281,8 @@ Napi::Value Engine::SaveSequence(const Napi::CallbackInfo& info) {
     Context& context = NeedContext();
     int sequence = NeedSavable(context, info[0]);
     size_t bytes = llama_state_seq_get_size(context.engine, sequence);
+    if (bytes == 0)
+      throw AddonError("failed", "the engine could not save the sequence");
     size_t tail = loaded_->can_trim ? kStateTailBytes : 0;
     Napi::Uint8Array state = states_->Allocate(env, bytes + tail);
     size_t written = llama_state_seq_get_data(context.engine, state.Data(), bytes, sequence);
@@ -328,13 +329,6 @@ Napi::Value Engine::WriteSequence(const Napi::CallbackInfo& info) {
     if (written == 0)
       throw AddonError("failed", "the engine could not write the sequence");
     return Napi::Number::New(env, static_cast<double>(written));
-  });
-}
-
-Napi::Value Engine::StartReading(const Napi::CallbackInfo& info) {
-  return Guarded(info.Env(), [&]() -> Napi::Value {
-    ReadAhead(NeedPath(info[0]).c_str());
-    return info.Env().Undefined();
   });
 }
 

@@ -37,7 +37,6 @@ private:
   Napi::Value SaveSequence(const Napi::CallbackInfo& info);
   Napi::Value RestoreSequence(const Napi::CallbackInfo& info);
   Napi::Value WriteSequence(const Napi::CallbackInfo& info);
-  Napi::Value StartReading(const Napi::CallbackInfo& info);
   Napi::Value ReadSequence(const Napi::CallbackInfo& info);
   Napi::Value ReleaseState(const Napi::CallbackInfo& info);
   Napi::Value GetReadings(const Napi::CallbackInfo& info);

@@ -65,18 +65,10 @@ void WriteBehind::Advance() {
   dropped_bytes_ += bytes;
 }
 
-void ReadAhead(const char* path) {
-  int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0)
-    return;
-  posix_fadvise(descriptor, 0, 0, POSIX_FADV_WILLNEED);
-  close(descriptor);
-}
 #else
 WriteBehind::WriteBehind(const char*, size_t cached_bytes) : descriptor_(-1), cached_bytes_(cached_bytes) {}
 WriteBehind::~WriteBehind() = default;
 void WriteBehind::Follow() {}
 void WriteBehind::Advance() {}
-void ReadAhead(const char*) {}
 #endif
 } // namespace plimsoll

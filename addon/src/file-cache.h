@@ -1,4 +1,4 @@
-// The kernel's file cache while a sequence is written to a file and read back. Pages that are not on the disk yet
+// The kernel's file cache while a sequence is written to a file. Pages that are not on the disk yet
 // cannot be taken back: where they fill what a memory group has left, its other pages go, and these are counted as
 // needed ones.
 #pragma once
@@ -31,8 +31,5 @@ private:
   std::atomic<bool> is_over_{false};
   std::thread thread_;
 };
-
-// Begins to read the file at `path` into the cache, and returns at once.
-void ReadAhead(const char* path);
 
 } // namespace plimsoll

@@ -1,6 +1,7 @@
 #include "sampler-pool.h"
 
 #include <algorithm>
+#include <system_error>
 
 namespace plimsoll {
 namespace {
@@ -15,7 +16,12 @@ SamplerPool::SamplerPool(int threads) {
   for (int index = 0; index < std::max(1, threads); index++)
     workspaces_.push_back(std::make_unique<Workspace>());
   for (int index = 1; index < threads; index++) {
-    threads_.emplace_back([this, index] { Loop(*workspaces_[static_cast<size_t>(index)]); });
+    try {
+      threads_.emplace_back([this, index] { Loop(*workspaces_[static_cast<size_t>(index)]); });
+    } catch (const std::system_error&) {
+      // No more threads can be had: those that are there do it.
+      break;
+    }
   }
 }
 

@@ -35,7 +35,6 @@ export interface NativeEngineObject {
   restoreSequence(sequence: number, state: Uint8Array): boolean;
   releaseState(state: Uint8Array): void;
   writeSequence(sequence: number, path: string, cachedBytes: number): number;
-  readAhead(path: string): void;
   readSequence(sequence: number, path: string): boolean;
   readings(): Readings;
   setAbortFlag(words: Int32Array, index: number): void;

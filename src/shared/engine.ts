@@ -142,8 +142,6 @@ export interface Engine {
    * @throws EngineError failed, when it cannot be written.
    */
   writeSequence(sequence: number, path: string, cachedBytes: number): number;
-  /** The file at `path` will be read: the system begins to, and does so beside what comes next (Linux). */
-  readAhead(path: string): void;
   readSequence(sequence: number, path: string): boolean;
   readings(): Readings;
   /** A flag that the engine polls while it decodes: an Int32 word in shared memory; non-zero aborts (CPU, Metal). */

@@ -1,7 +1,7 @@
 import { RUNG_NONE } from '../shared/context-wire.js';
 import { type ContextInfo, type ContextSpec, type Engine, EngineError } from '../shared/engine.js';
 import type { SequenceMove } from '../shared/scheduler/carry-over.js';
-import type { SequenceSpill } from './sequence-spill.js';
+import type { SequenceSpill, SpilledSequence } from './sequence-spill.js';
 
 /** A context that fails to come back is tried this often, with a growing pause. Chosen: memory pressure passes in seconds or not at all. */
 const REBUILD_ATTEMPTS = 5;
@@ -55,10 +55,7 @@ export class ContextKeeper {
     // Files first: while they are written, copies would only lie there.
     const spilled = this.spill.write(keep.spilled, keep);
     const copies = keep.copied.flatMap((move) => this.copy(move));
-    // The disk is read while the pages of the next context are made.
-    this.engine.freeContext();
-    this.spill.readAhead(spilled);
-    const context = this.replace(rung);
+    const context = this.replaceBeside(rung, copies, spilled);
     // Copies may be as large as the headroom: each goes as soon as its cells stand, not when the heap is cleaned one day.
     const isCopyBack = ({ to, state }: Copy) => {
       const isRestored = to < context.sequences && this.engine.restoreSequence(to, state);
@@ -72,12 +69,23 @@ export class ContextKeeper {
     return { context, rung: this.rung, carried };
   }
 
-  /** Nothing where there is no memory for it after all. */
+  /** @throws EngineError when no context can be made: then nobody needs what was kept. */
+  private replaceBeside(rung: number, copies: readonly Copy[], spilled: readonly SpilledSequence[]): ContextInfo {
+    try {
+      return this.replace(rung);
+    } catch (error) {
+      for (const { state } of copies) this.engine.releaseState(state);
+      for (const file of spilled) this.spill.drop(file);
+      throw error;
+    }
+  }
+
+  /** Nothing where there is no memory for it after all, or the engine cannot save it now. */
   private copy(move: SequenceMove): Copy[] {
     try {
       return [{ ...move, state: this.engine.saveSequence(move.from) }];
     } catch (error) {
-      if (!(error instanceof EngineError) || error.code !== 'out_of_memory') throw error;
+      if (!(error instanceof EngineError)) throw error;
       this.warn(`a sequence is computed again: ${error.message}`);
       return [];
     }

@@ -134,11 +134,20 @@ export class ReadJob implements DiskJob {
     return 'worked';
   }
 
+  /** On a file system that takes no changes any more it stays, and is bad again next time. */
+  private removeBad(id: number): void {
+    try {
+      this.folder.remove(id);
+    } catch (error) {
+      this.report(`a bad file could not be removed: ${String(error)}`);
+    }
+  }
+
   private end(isLoaded: boolean, isBad: boolean): DiskEvent {
     const { id, slot } = this.command;
     if (isLoaded) this.reader?.close();
     else this.abort();
-    if (isBad) this.folder.remove(id);
+    if (isBad) this.removeBad(id);
     else this.folder.touch(id);
     const stateBytes = this.reader?.head.stateBytes ?? 0;
     const micros = (performance.now() - this.startMs) * 1000;

@@ -198,8 +198,6 @@ export class FakeEngine implements Engine {
     return state.length;
   }
 
-  readAhead(_path: string): void {}
-
   readSequence(sequence: number, path: string): boolean {
     return this.restoreSequence(sequence, new Uint8Array(readFileSync(path)));
   }

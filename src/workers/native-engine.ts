@@ -84,10 +84,6 @@ export class NativeEngine implements Engine {
     return engineCall(() => this.#native.writeSequence(sequence, path, cachedBytes));
   }
 
-  readAhead(path: string): void {
-    engineCall(() => this.#native.readAhead(path));
-  }
-
   readSequence(sequence: number, path: string): boolean {
     return engineCall(() => this.#native.readSequence(sequence, path));
   }

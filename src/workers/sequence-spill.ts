@@ -1,4 +1,4 @@
-import { closeSync, fdatasyncSync, openSync, statfsSync, unlinkSync } from 'node:fs';
+import { closeSync, fdatasyncSync, fstatSync, openSync, statfsSync, unlinkSync } from 'node:fs';
 import path from 'node:path';
 import { type Engine, EngineError } from '../shared/engine.js';
 import { ASSUMED_SPILL_BYTES_PER_MS } from '../shared/memory/spill-budget.js';
@@ -8,6 +8,8 @@ import type { SequenceMove } from '../shared/scheduler/carry-over.js';
 const DISK_MARGIN_BYTES = 2 ** 30;
 /** A rate that was measured in a bad moment is forgotten by so much with each move that writes nothing. Chosen. */
 const DOUBT = 0.1;
+
+const NO_DESCRIPTOR = -1;
 
 /** A sequence's state in a file that has no name any more: it is gone with its last descriptor, however this process ends. */
 export interface SpilledSequence extends SequenceMove {
@@ -59,11 +61,6 @@ export class SequenceSpill {
       }
     }
     return spilled;
-  }
-
-  /** They are read soon. */
-  readAhead(spilled: readonly SpilledSequence[]): void {
-    for (const { readDescriptor } of spilled) this.engine.readAhead(descriptorPath(readDescriptor));
   }
 
   /** Puts it back into a context of `sequences` sequences and removes it. False: it does not fit, or cannot be read. */
@@ -118,23 +115,31 @@ export class SequenceSpill {
     const name = path.join(folder, `sequence-${process.pid}-${++this.files}`);
     const startMs = performance.now();
     const writeDescriptor = openSync(name, 'wx', 0o600);
-    let readDescriptor: number;
+    let readDescriptor = NO_DESCRIPTOR;
     try {
-      readDescriptor = openSync(name, 'r');
-    } finally {
-      unlinkSync(name);
-    }
-    try {
+      try {
+        // Its head is rewritten before it is read (stream-state.h); macOS opens a descriptor's path no wider than the descriptor was.
+        readDescriptor = openSync(name, 'r+');
+      } finally {
+        unlinkSync(name);
+      }
       const bytes = this.engine.writeSequence(from, descriptorPath(writeDescriptor), cachedBytes);
       fdatasyncSync(writeDescriptor);
+      // The engine does not look at what its last buffer came to, and ends the process over a file that is too short.
+      if (fstatSync(writeDescriptor).size !== bytes) throw new EngineError('failed', 'the file is not whole');
       this.bytesPerMs = bytes / Math.max(performance.now() - startMs, Number.EPSILON);
       return { from, to, readDescriptor, bytes };
     } catch (error) {
-      closeSync(readDescriptor);
+      if (readDescriptor !== NO_DESCRIPTOR) closeSync(readDescriptor);
       throw error;
     } finally {
       closeSync(writeDescriptor);
     }
+  }
+
+  /** It is not read. */
+  drop({ readDescriptor }: SpilledSequence): void {
+    closeSync(readDescriptor);
   }
 
   private forgetSlowly(): void {

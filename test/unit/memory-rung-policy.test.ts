@@ -186,6 +186,15 @@ t.test('a fall that begins with a climb is answered before it is need', async (t
   t.ok(moves[0].i < 10, 'long before the three seconds between moves');
 });
 
+t.test('no climb into memory that others are taking', async (t) => {
+  const policy = new RungPolicy(LIMITS, 0);
+  const asked = (ms: number, leftBytes: number) => input({ nowMs: ms, headroomBytes: 400_000 + leftBytes });
+  const idle = { wantedCells: 0 };
+  for (let i = 0; i <= 8; i++) policy.decide({ ...asked(i * 100, 160_000 - i * 6_000), ...idle });
+  t.equal(policy.decide(asked(900, 106_000)), null, 'in two seconds nothing of it is left');
+  t.equal(new RungPolicy(LIMITS, 0).decide(asked(900, 106_000))?.rung, 2);
+});
+
 t.test('files may be written until memory is short in earnest', async (t) => {
   const pressed = input({ rung: 2, wantedCells: 0, headroomBytes: 30_000 });
   const flat = new RungPolicy(LIMITS, 0);

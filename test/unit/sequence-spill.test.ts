@@ -78,6 +78,14 @@ t.test('a disk that is full: the rest is computed again, with one line', async (
   t.same(readdirSync(folder), []);
 });
 
+t.test('a file that is shorter than the engine says is never read', async (t) => {
+  const { engine, keeper, warnings } = standing(t.testdir());
+  const write = engine.writeSequence.bind(engine);
+  engine.writeSequence = (sequence, path, cachedBytes) => write(sequence, path, cachedBytes) + 1;
+  t.same(keeper.move(0, ALL_SPILLED).carried, []);
+  t.match(warnings, [/3 of 3 sequences .*not whole/]);
+});
+
 t.test('a disk that is slow: no more than what the time allows', async (t) => {
   const { keeper, warnings } = standing(t.testdir());
   t.same(keeper.move(0, { ...ALL_SPILLED, spillMs: 0 }).carried, [0], 'the first told how long the next takes');

@@ -357,7 +357,8 @@ export class RungPolicy {
   private fits(input: RungInput, target: number): boolean {
     const { nowMs, rung, usedCells, activeCells, isStalled, headroomBytes } = input;
     const { marginBytes, cellBytes } = this.limits;
-    const leftBytes = headroomBytes - this.unreadBytes(nowMs) - this.growthBytes(rung, target);
+    // As headroom will be: what others are about to take is not there for a climb.
+    const leftBytes = this.foreseenBytes(headroomBytes) - this.unreadBytes(nowMs) - this.growthBytes(rung, target);
     const isNeeded = input.wantedCells > 0 && activeCells === 0;
     if (leftBytes < marginBytes * (isNeeded ? COPY_MARGIN_SHARE : CLIMB_MARGIN_SHARE)) return false;
     if (isStalled) return true;
