@@ -10,6 +10,7 @@ import type { SchedulerLimits } from './limits.js';
 import type { Request } from './request.js';
 import type { SavedMatch } from './saved-prefix.js';
 import { commonPrefix, type PrefixMatch, type Sequence, SequenceTable } from './sequence-table.js';
+import { byUrgencyAndAge } from './victim.js';
 
 /** A shorter prefix is not worth a copy of its own. Chosen: prefill does this many tokens in the time of one decode step. */
 const COPY_MIN_TOKENS = 32;
@@ -97,7 +98,11 @@ export class SequencePool {
     const byWorth = this.table.all.filter((sequence) => this.cells.length(sequence.id) > 0);
     const worth = (sequence: Sequence) =>
       sequence.state === 'busy' ? Number.MAX_VALUE : prefixValue(this.prefix(sequence), this.nowMs);
-    byWorth.sort((a, b) => worth(b) - worth(a) || inOrderOfAdmission(a, b) || b.lastUsedMs - a.lastUsedMs);
+    byWorth.sort((a, b) => {
+      const byState = worth(b) - worth(a);
+      if (byState !== 0) return byState;
+      return a.owner && b.owner ? byUrgencyAndAge(a.owner, b.owner) : b.lastUsedMs - a.lastUsedMs;
+    });
     const copied: number[] = [];
     const spilled: number[] = [];
     let room = this.limits.layout === 'shared' ? cells : Number.POSITIVE_INFINITY;
@@ -394,10 +399,4 @@ export class SequencePool {
     this.cells.truncate(sequence.id, 0);
     this.table.makeFree(sequence);
   }
-}
-
-/** The more urgent first, then who came first: as victims are chosen (victim.ts), from the other end. */
-function inOrderOfAdmission({ owner: a }: Sequence, { owner: b }: Sequence): number {
-  if (a === null || b === null) return 0;
-  return a.spec.priority - b.spec.priority || a.admittedOrder - b.admittedOrder;
 }
