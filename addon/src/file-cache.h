@@ -1,6 +1,5 @@
-// The kernel's file cache while a sequence is written to a file. Pages that are not on the disk yet
-// cannot be taken back: where they fill what a memory group has left, its other pages go, and these are counted as
-// needed ones.
+// The kernel's file cache while a sequence is written to a file. Pages that are not on the disk yet cannot be taken
+// back: where they fill what a memory group has left, the kernel counts them as needed ones.
 #pragma once
 
 #include <atomic>
@@ -10,8 +9,8 @@
 namespace plimsoll {
 
 // While it lives, what is written to the file at `path` goes to the disk at once, and all but its last `cached_bytes`
-// leave the file cache. Linux; elsewhere, and where there is no file or thread for it, the cache is the kernel's
-// affair.
+// (and a MiB or two) leave the file cache. Linux; elsewhere, and where there is no file or thread for it, the cache is
+// the kernel's affair.
 class WriteBehind {
 public:
   WriteBehind(const char* path, size_t cached_bytes);

@@ -3,7 +3,7 @@ import type { RungLimits } from '../shared/memory/rung-policy.js';
 import type { SchedulerLimits } from '../shared/scheduler/limits.js';
 
 export interface OverlapOptions {
-  /** Of the context that stands; the others of the ladder differ in their cells alone. */
+  /** Of the context that stands; the others of the ladder differ in cells, and in sequences where they are streams. */
   limits: SchedulerLimits;
   ladder: RungLimits;
   /** Requests that run at once, where the context has sequences for them. */

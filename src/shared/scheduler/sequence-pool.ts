@@ -90,8 +90,9 @@ export class SequencePool {
   }
 
   /**
-   * Sequences to carry into a context of `sequences` sequences and `cells` cells: busy ones first, then cached prefixes, most valuable first,
-   * as many as fit there and into `budget` on the way. A copy holds shared cells for itself, so each sequence counts with its whole length.
+   * Sequences to carry into a context of `sequences` sequences and `cells` cells: busy ones first (the more urgent, then who came first),
+   * then cached prefixes, most valuable first, as many as fit there and into `budget` on the way. A copy holds shared cells for itself, so
+   * each sequence counts with its whole length.
    * Only what is being used is worth a file.
    */
   sequencesToKeep(sequences: number, cells: number, budget: CarryBudget): CarryOver {
